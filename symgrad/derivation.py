@@ -1,0 +1,59 @@
+"""A derivation: named adjoints and, for each (output, parameter), a Jacobian as a sum of terms.
+
+Program, Selection -> derive -> Derivation
+Readers (text, LaTeX, plan) inline the adjoints or keep them as they like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symgrad.program import Definition, Index, Program, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to differentiate with respect to, in declared order.
+
+    (Regions, masks and groups will be further fields; a name alone means the whole array.)
+    """
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Jacobian:
+    """d output[out] / d parameter[theta] = sum of terms.
+
+    `out` and `theta` hold no batch index; `batched` says whether a batch axis comes first.
+    Terms read forward definitions, declared arrays and `Derivation.adjoints`; each term is
+    a sum over `bound` of deltas, guards and accesses or scalar functions of them.
+    """
+
+    output: str
+    parameter: str
+    out: tuple[Index, ...]
+    theta: tuple[Index, ...]
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """The adjoint program of a layer: `adjoints` can be run in order after the definitions.
+
+    An adjoint `G` belongs to `adjoint_of[name] = (output, array)` when it holds d output / d array.
+    """
+
+    program: Program
+    selection: Selection
+    adjoints: tuple[Definition, ...]
+    adjoint_of: tuple[tuple[str, str, str], ...]
+    jacobians: tuple[Jacobian, ...]
+    serial: int
+
+    def jacobian(self, output: str, parameter: str) -> Jacobian:
+        """Return the Jacobian of one output with respect to one selected array."""
+        for jacobian in self.jacobians:
+            if (jacobian.output, jacobian.parameter) == (output, parameter):
+                return jacobian
+        raise KeyError((output, parameter))
