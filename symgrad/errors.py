@@ -6,6 +6,7 @@ The place is kept apart from the message, so that every reader prints the same c
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -28,7 +29,7 @@ class Source:
 
     def show(self, span: Span) -> str:
         """Return the line of `span` with a caret line below it, indented by four spaces."""
-        lines = self.text.splitlines()
+        lines = re.split(r"\r\n|\r|\n", self.text)
         if not 1 <= span.line <= len(lines):
             return ""
         line = lines[span.line - 1]

@@ -1,0 +1,76 @@
+"""What users read about a Jacobian: its structure, its formula, its axes.
+
+Structured -> str
+Index letters are chosen here: `b` for samples, then i, j, k, ... for output and parameter axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from symgrad.forms import Structured
+from symgrad.program import BATCH, Affine, Index, Lookup, Position
+
+ALPHABET = "ijklpqrstuvwmnacdefgho"
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """`axes` are the letters of the dense array, batch first if there is one."""
+
+    axes: tuple[str, ...]
+    structure: str
+    formula: str
+    compact_axes: tuple[str, ...]
+
+
+def caption(structured: Structured, batched: bool) -> Caption:
+    """Return how a structured Jacobian is described."""
+    jacobian = structured.jacobian
+    letters: dict[Index, str] = {}
+    for number, index in enumerate((*jacobian.out, *jacobian.theta)):
+        letters[index] = ALPHABET[number] if number < len(ALPHABET) else f"i{number}"
+    first = ("b",) if batched else ()
+    axes = (*first, *(letters[i] for i in (*jacobian.out, *jacobian.theta)))
+    kept = [*jacobian.out, *structured.untied]
+    compact_axes = (*first, *(letters[i] for i in kept))
+    if not jacobian.terms:
+        return Caption(axes, f"0: {jacobian.output} does not depend on {jacobian.parameter}", "0", ())
+    deltas = [_delta(d.left, d.right, letters) for d in structured.shared]
+    if deltas:
+        structure = " * ".join((*deltas, f"C[{', '.join(compact_axes)}]"))
+    else:
+        structure = "no structural zeros"
+    terms = []
+    for term in structured.terms:
+        parts = [_delta(d.left, d.right, letters) for d in term.deltas]
+        parts += [f"{f.label}[{', '.join(_letter(i, letters) for i in f.indices)}]" for f in term.factors]
+        terms.append(" * ".join(parts))
+    return Caption(axes, structure, " + ".join(terms), compact_axes)
+
+
+def _letter(index: Index, letters: Mapping[Index, str]) -> str:
+    return "b" if index.dim == BATCH else letters[index]
+
+
+def _delta(left: Position, right: Position, letters: Mapping[Index, str]) -> str:
+    return f"delta({_position(left, letters)}, {_position(right, letters)})"
+
+
+def _position(position: Position, letters: Mapping[Index, str]) -> str:
+    if isinstance(position, Lookup):
+        at = ", ".join(_position(p, letters) for p in position.at)
+        return f"{position.array}[{at}]" if at else position.array
+    text = _affine(position, letters)
+    return text
+
+
+def _affine(affine: Affine, letters: Mapping[Index, str]) -> str:
+    pieces = []
+    for index, coefficient in affine.terms:
+        name = _letter(index, letters)
+        pieces.append(name if coefficient == 1 else f"{coefficient}*{name}")
+    if affine.offset.terms or not pieces:
+        pieces.append(str(affine.offset))
+    return " + ".join(pieces).replace("+ -", "- ")

@@ -1,0 +1,116 @@
+"""What reading one layer carries along: names in sight, definitions made, checks left over.
+
+Layer -> Context, Scope
+A scope says what a name means at one place; the context collects what the program will hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from symgrad.check.flatten import Flattener
+from symgrad.check.ranges import Known, Ranges, Use, fit, not_negative
+from symgrad.check.tree import Indices, Value
+from symgrad.dims import Dim
+from symgrad.errors import ShapeError, Span
+from symgrad.program import Affine, Check, Index, Supply
+from symgrad.syntax import Expr, Layer, Macro
+
+Thing = Value | Indices
+POSITIONS = ("i", "j", "l", "p", "q", "r", "u", "v")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Arrays, macro arguments and indices that can be seen from one place."""
+
+    arrays: Mapping[str, Thing]
+    indices: Mapping[str, Index] = field(default_factory=dict)
+    recurrent: frozenset[str] = frozenset()
+
+    def with_index(self, index: Index) -> Scope:
+        """Return the scope inside which an index is seen too; it hides an array."""
+        return replace(self, indices={**self.indices, index.name: index})
+
+    def with_array(self, name: str, value: Thing) -> Scope:
+        """Return the scope after an array was assigned."""
+        return replace(self, arrays={**self.arrays, name: value})
+
+
+@dataclass(slots=True)
+class Context:
+    """One compilation: the layer, its definitions so far, checks, and open statements."""
+
+    layer: Layer
+    supply: Supply
+    batch: Index
+    flat: Flattener
+    macros: Mapping[str, Macro]
+    functions: Mapping[str, str]
+    sizes: Mapping[str, Dim]
+    constants: Mapping[str, Thing]
+    checks: list[Check] = field(default_factory=list)
+    open: list[Ranges] = field(default_factory=list)
+    dim_spans: dict[str, Span] = field(default_factory=dict)
+
+    def text(self, expr: Expr) -> str:
+        """Return an expression as the user wrote it."""
+        span = expr.span
+        lines = self.layer.source.text.splitlines()
+        if 1 <= span.line <= len(lines) and span.line == span.end_line:
+            return lines[span.line - 1][span.column - 1 : span.end_column - 1]
+        return getattr(expr, "name", "this")
+
+    def dim(self, name: str, span: Span) -> Dim:
+        """Return a dim as `dims=` makes it, and remember where it was first seen."""
+        dim = Dim.of(self.sizes.get(name, name))
+        for found in dim.names:
+            self.dim_spans.setdefault(found, span)
+        return dim
+
+    def bind(self, name: str, stated: Dim | None, span: Span) -> Index:
+        """Return a new index of the statement that is being read."""
+        ranges = self.open[-1]
+        index = self.supply.fresh(name, ranges.next_dim(stated))
+        ranges.met.append(Known(index, stated, span))
+        return index
+
+    def use(self, affine: Affine, axis: Dim, text: str, span: Span) -> None:
+        """Record a position; where the dims of its indices are known, see that it fits."""
+        owner = next((r for r in self.open if any(r.owns(i) for i, _ in affine.terms)), None)
+        if owner is not None:
+            owner.uses.append(Use(affine, axis, text, span))
+        if not any(n.startswith("#q") for i, _ in affine.terms for n in i.dim.names):
+            if owner is None or owner.solved is not None:
+                self.require(fit(Use(affine, axis, text, span)))
+
+    def size(self, dim: Dim, what: str, span: Span) -> None:
+        """See that a size is not negative."""
+        if not any(name.startswith("#") for name in dim.names):
+            self.require(not_negative(dim, what, span))
+
+    def require(self, checks: list[Check]) -> None:
+        """Keep checks for the call, each once."""
+        self.checks += [check for check in checks if check not in self.checks]
+
+    def fresh(self, axes: tuple[Dim, ...]) -> tuple[Index, ...]:
+        """Return new indices for axes, with the usual letters."""
+        return tuple(
+            self.supply.fresh(POSITIONS[n % len(POSITIONS)], dim) for n, dim in enumerate(axes)
+        )
+
+    def named(self, value: Value, wish: str = "") -> Value:
+        """Return the value read from a definition of its own."""
+        letters = tuple(POSITIONS[n % len(POSITIONS)] for n in range(len(value.axes)))
+        return self.flat.materialize(value, letters, wish)
+
+
+def shape_text(axes: tuple[Dim, ...]) -> str:
+    """Return a shape as text."""
+    return f"[{', '.join(str(d) for d in axes)}]"
+
+
+def mismatch(message: str, span: Span, hint: str | None = None) -> ShapeError:
+    """Return a shape error at a place."""
+    return ShapeError(message, span, hint=hint)

@@ -1,0 +1,338 @@
+"""Trees made into definitions: sums become terms, what is nonlinear gets a name.
+
+Tree -> Definition, Definition, ...
+A definition is a sum of terms, or one reduction of one access; nothing is nested in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from symgrad.check.tree import (
+    Fold,
+    Named,
+    Node,
+    Row,
+    Stop,
+    Sum,
+    Tree,
+    Value,
+    adds_up,
+    free_of,
+    has_reduction,
+    is_leaf,
+    scalar_of,
+)
+from symgrad.errors import Span
+from symgrad.program import (
+    Access,
+    Affine,
+    Apply,
+    Body,
+    Definition,
+    Index,
+    Number,
+    Position,
+    Reduce,
+    Rowwise,
+    Scalar,
+    Supply,
+    Term,
+    indices_of,
+    substitute,
+)
+from symgrad.syntax import NOWHERE
+
+LETTERS = ("z", "s", "v", "r", "q")
+
+
+@dataclass(slots=True)
+class Flattener:
+    """The definitions made so far, and the names and indices they use."""
+
+    batch: Index
+    supply: Supply
+    taken: set[str]
+    definitions: list[Definition] = field(default_factory=list)
+    known: dict[tuple[object, ...], str] = field(default_factory=dict)
+    span: Span = NOWHERE
+
+    def snapshot(self) -> tuple[list[Definition], dict[tuple[object, ...], str], set[str]]:
+        """Return what a trial may change."""
+        return list(self.definitions), dict(self.known), set(self.taken)
+
+    def restore(
+        self, saved: tuple[list[Definition], dict[tuple[object, ...], str], set[str]]
+    ) -> None:
+        """Forget everything since the snapshot."""
+        self.definitions, self.known, self.taken = list(saved[0]), dict(saved[1]), set(saved[2])
+
+    def define(
+        self, name: str, axes: tuple[Index, ...], tree: Tree, *, written: bool, wish: str = ""
+    ) -> Definition:
+        """Add the definition `name[axes] = tree` and return it; `name` is "" to have one chosen.
+
+        The batch index comes first if the body contains it.
+        """
+        frozen = isinstance(tree, Stop)
+        while isinstance(tree, (Stop, Named)):
+            tree = tree.body
+        body = self.body(tree, axes)
+        batched = self.batch in _free_in(body)
+        indices = (*((self.batch,) if batched else ()), *(i for i in axes if i != self.batch))
+        made = self._own(Definition(name, indices, body, written, frozen, self.span))
+        key = _key(made, self.batch)
+        if not name:
+            if key in self.known:
+                found = next(d for d in self.definitions if d.name == self.known[key])
+                return found
+            made = replace(made, name=self.fresh(wish))
+        self.known.setdefault(key, made.name)
+        self.definitions.append(made)
+        return made
+
+    def fresh(self, wish: str = "") -> str:
+        """Return a readable name that nothing else has."""
+        wishes = (wish, *LETTERS) if wish else LETTERS
+        candidates = [*wishes, *(f"{wishes[0]}{n}" for n in range(1, 10000))]
+        name = next(c for c in candidates if c not in self.taken)
+        self.taken.add(name)
+        return name
+
+    def body(self, tree: Tree, axes: tuple[Index, ...]) -> Body:
+        """Return the body a definition over `axes` has for a tree."""
+        if isinstance(tree, Fold):
+            return Reduce(cast(Any, tree.kind), tree.bound, self.access(tree.body))
+        if isinstance(tree, Row):
+            at = tuple(p.bare if isinstance(p, Affine) else None for p in tree.at)
+            inner = free_of(tree.body)
+            bare = tuple(i for i in at if i is not None and i in axes and i not in inner)
+            if len(set(bare)) == len(at):
+                return Rowwise(cast(Any, tree.kind), tree.bound, self.access(tree.body), bare)
+        if adds_up(tree):
+            return self.terms(tree)
+        whole = self.scalar(tree)
+        parts = _parts(whole)
+        pure = all(not isinstance(part, Apply) for part in parts)
+        return (Term((), parts if pure else (whole,)),)
+
+    def terms(self, tree: Tree) -> tuple[Term, ...]:
+        """Return a tree as a sum of terms."""
+        match tree:
+            case Node("add", (left, right)):
+                return (*self.terms(left), *self.terms(right))
+            case Node("sub", (left, right)):
+                return (*self.terms(left), *(_negated(t) for t in self.terms(right)))
+            case Node("neg", (inner,)):
+                return tuple(_negated(term) for term in self.terms(inner))
+            case Node("mul", (left, right)) if adds_up(tree):
+                before = adds_up(right)
+                outer, inner = (left, right) if before else (right, left)
+                return self._spread(self.factors(outer), inner, before=before)
+            case Node("div", (above, below)) if adds_up(tree):
+                divisor = Apply("div", (Number(1), self.scalar(below)))
+                return self._spread((divisor,), above, before=True)
+            case Sum(bound, body):
+                while isinstance(body, Sum):
+                    bound, body = (*bound, *body.bound), body.body
+                return (Term(bound, self.factors(body)),)
+            case _:
+                return (Term((), self.factors(tree)),)
+
+    def _spread(
+        self, outer: tuple[Scalar, ...], inner: Tree, *, before: bool
+    ) -> tuple[Term, ...]:
+        """Multiply into a single term, or by numbers into several; else name the sum."""
+        plain = not any(indices_of(f) or _reads(f) for f in outer)
+        if not plain and _several(inner):
+            named = (self.extract(inner),)
+            return (Term((), (*outer, *named) if before else (*named, *outer)),)
+        return tuple(
+            Term(t.bound, (*outer, *t.factors) if before else (*t.factors, *outer))
+            for t in self.terms(inner)
+        )
+
+    def factors(self, tree: Tree) -> tuple[Scalar, ...]:
+        """Return a tree as a product, cut at its top-level multiplications."""
+        if has_reduction(tree):
+            return _parts(self.scalar(tree))
+        return _parts(scalar_of(tree))
+
+    def scalar(self, tree: Tree) -> Scalar:
+        """Return a tree as a scalar; every reduction in it is named."""
+        if not has_reduction(tree):
+            return scalar_of(tree)
+        if isinstance(tree, Node) and not adds_up(tree):
+            return Apply(tree.function, tuple(self.scalar(arg) for arg in tree.args))
+        return self.extract(tree)
+
+    def access(self, tree: Tree) -> Access:
+        """Return a tree as one access, naming it if it is more."""
+        if isinstance(tree, Access):
+            return tree
+        return self.extract(tree)
+
+    def extract(self, tree: Tree, wish: str = "", order: Iterable[Index] = ()) -> Access:
+        """Name a tree; its axes are its free indices: `order` last, others by serial before."""
+        if isinstance(tree, Named):
+            tree, wish = tree.body, tree.wish
+        if isinstance(tree, Row):
+            return self._extract_row(tree)
+        free = [i for i in free_of(tree) if i != self.batch]
+        last = [i for i in order if i in free]
+        axes = (*sorted((i for i in free if i not in last), key=lambda i: i.serial), *last)
+        made = self.define("", axes, tree, written=False, wish=wish)
+        return self.read(made, tuple(Affine.of(i) for i in axes))
+
+    def read(self, made: Definition, at: tuple[Position, ...]) -> Access:
+        """Return the access of a definition at positions without the batch."""
+        batched = self.batch in made.indices
+        return Access(made.name, (*((Affine.of(self.batch),) if batched else ()), *at))
+
+    def _extract_row(self, row: Row) -> Access:
+        """Name a whole softmax, its axes as its argument has them."""
+        body = self.access(row.body)
+        own = {b: self.supply.fresh(b.name, b.dim) for b in row.bound}
+        there = dict(zip(row.bound, row.at, strict=True))
+        order = [i for p in body.at for i in _indices(p) if i != self.batch]
+        free = list(dict.fromkeys((*order, *row.bound)))
+        axes = tuple(own.get(i, i) for i in free)
+        moved = replace(row, body=body, at=tuple(Affine.of(own[b]) for b in row.bound))
+        made = self.define("", axes, moved, written=False)
+        return self.read(made, tuple(there.get(i, Affine.of(i)) for i in free))
+
+    def _own(self, made: Definition) -> Definition:
+        """Give a definition indices of its own, so that it shares none with another."""
+        fresh = {
+            i: self.supply.fresh(i.name, i.dim) for i in made.indices if i != self.batch
+        }
+        return _renamed(made, fresh, self.supply)
+
+    def materialize(self, value: Value, names: tuple[str, ...], wish: str = "") -> Value:
+        """Return the same value, read from a definition of its own."""
+        own = tuple(
+            self.supply.fresh(name, dim) for name, dim in zip(names, value.axes, strict=True)
+        )
+        tree = value.element(tuple(Affine.of(i) for i in own))
+        access = tree if is_leaf(tree) and _placeable(tree, own) else None
+        access = access or self.extract(tree, wish, own)
+
+        def element(at: tuple[Position, ...]) -> Tree:
+            return place(access, dict(zip(own, at, strict=True)))
+
+        return Value(value.axes, element, value.mask, plain=True)
+
+
+def place(tree: Tree, there: dict[Index, Position]) -> Tree:
+    """Put positions, also those that are data, for bare indices of an access."""
+    if isinstance(tree, Access):
+        at: list[Position] = []
+        for position in tree.at:
+            bare = position.bare if isinstance(position, Affine) else None
+            if bare is not None and bare in there:
+                at.append(there[bare])
+            else:
+                moves = {i: p for i, p in there.items() if isinstance(p, Affine)}
+                moved = substitute(Access("", (position,)), moves)
+                at.append(cast(Access, moved).at[0])
+        return Access(tree.array, tuple(at))
+    moves = {i: p for i, p in there.items() if isinstance(p, Affine)}
+    return cast(Tree, substitute(scalar_of(tree), moves))
+
+
+def _placeable(tree: Tree, own: tuple[Index, ...]) -> bool:
+    """Whether data can be put for all of `own`: they stand bare in an access, or nowhere."""
+    if not isinstance(tree, Access):
+        return not any(i in free_of(tree) for i in own)
+    for position in tree.at:
+        bare = position.bare if isinstance(position, Affine) else None
+        if bare is None and any(i in own for i in _indices(position)):
+            return False
+    return True
+
+
+def _indices(position: Position) -> tuple[Index, ...]:
+    return indices_of(Access("", (position,)))
+
+
+def _reads(scalar: Scalar) -> bool:
+    if isinstance(scalar, Apply):
+        return any(_reads(arg) for arg in scalar.args)
+    return isinstance(scalar, Access)
+
+
+def _several(tree: Tree) -> bool:
+    """Whether a tree that adds up has more than one term."""
+    match tree:
+        case Node("add" | "sub", _):
+            return True
+        case Node(_, args):
+            return any(_several(arg) for arg in args if adds_up(arg))
+        case _:
+            return False
+
+
+def _negated(term: Term) -> Term:
+    if term.factors and term.factors[0] == Number(-1):
+        return Term(term.bound, term.factors[1:])
+    return Term(term.bound, (Number(-1), *term.factors))
+
+
+def _parts(scalar: Scalar) -> tuple[Scalar, ...]:
+    if isinstance(scalar, Apply) and scalar.function == "mul":
+        return tuple(part for arg in scalar.args for part in _parts(arg))
+    return (scalar,)
+
+
+def _free_in(body: Body) -> tuple[Index, ...]:
+    if not isinstance(body, tuple):
+        return tuple(i for i in indices_of(body.body) if i not in body.bound)
+    found = {i: None for t in body for f in t.factors for i in indices_of(f) if i not in t.bound}
+    return tuple(found)
+
+
+def _renamed(made: Definition, fresh: dict[Index, Index], supply: Supply | None) -> Definition:
+    """Replace indices of a definition, and its bound ones by new ones from `supply`."""
+    count = 0
+
+    def binding(bound: tuple[Index, ...]) -> dict[Index, Index]:
+        nonlocal count
+        table = dict(fresh)
+        for index in bound:
+            count += 1
+            if supply is not None:
+                table[index] = supply.fresh(index.name, index.dim)
+            else:
+                table[index] = Index("", index.dim, -1000 - count)
+        return table
+
+    def moved(scalar: Scalar, table: dict[Index, Index]) -> Scalar:
+        return substitute(scalar, {i: Affine.of(to) for i, to in table.items()})
+
+    body: Body
+    if isinstance(made.body, tuple):
+        terms = []
+        for term in made.body:
+            table = binding(term.bound)
+            bound = tuple(table[i] for i in term.bound)
+            terms.append(Term(bound, tuple(moved(f, table) for f in term.factors)))
+        body = tuple(terms)
+    else:
+        table = binding(made.body.bound)
+        bound = tuple(table[i] for i in made.body.bound)
+        inner = moved(made.body.body, table)
+        body = replace(made.body, bound=bound, body=inner)
+        if isinstance(body, Rowwise):
+            body = replace(body, at=tuple(table.get(i, i) for i in body.at))
+    return replace(made, indices=tuple(fresh.get(i, i) for i in made.indices), body=body)
+
+
+def _key(made: Definition, batch: Index) -> tuple[object, ...]:
+    """Return what two definitions have in common if they differ in names only."""
+    canonical = {
+        i: Index("", i.dim, -n - 1) for n, i in enumerate(made.indices) if i != batch
+    }
+    plain = _renamed(made, canonical, None)
+    return (plain.indices, plain.body, plain.frozen)

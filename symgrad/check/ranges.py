@@ -1,0 +1,198 @@
+"""The ranges of indices, from where they stand; and whether every access fits.
+
+uses of indices -> {index: dim}
+Bare uses must agree and give the range; affine ones must then fit. What symbols leave open is
+checked at the call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from symgrad.dims import ONE, ZERO, Dim
+from symgrad.errors import ShapeError, Span
+from symgrad.program import Affine, Check, Index
+
+Verdict = Literal["yes", "no", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A position of an axis: `text` is the access as written, `place` the position in it."""
+
+    affine: Affine
+    axis: Dim
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An index met while reading a statement, and its stated range if it has one."""
+
+    index: Index
+    stated: Dim | None
+    span: Span
+
+
+@dataclass(slots=True)
+class Ranges:
+    """One statement's indices in the order they are met; a second reading knows their dims."""
+
+    met: list[Known] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    solved: tuple[Dim, ...] | None = None
+
+    def owns(self, index: Index) -> bool:
+        """Whether the index was met in this statement."""
+        return any(known.index == index for known in self.met)
+
+    def next_dim(self, stated: Dim | None) -> Dim:
+        """Return the dim of the next index that is met: unknown in a first reading."""
+        if self.solved is not None:
+            return self.solved[len(self.met)]
+        return Dim.of(f"#q{len(self.met)}") if stated is None else stated
+
+
+def at_least(dim: Dim, low: int = 0) -> Verdict:
+    """Say whether `dim >= low` for all sizes, for none, or for some."""
+    rest = dim - low
+    constant = next((c for monomial, c in rest.terms if monomial == ()), 0)
+    others = [c for monomial, c in rest.terms if monomial != ()]
+    if constant >= 0 and all(c > 0 for c in others):
+        return "yes"
+    if constant < 0 and all(c < 0 for c in others):
+        return "no"
+    return "open"
+
+
+def solve(ranges: Ranges) -> tuple[Dim, ...]:
+    """Return the dim of each index, in the order they were met.
+
+    Raises ShapeError where bare uses disagree or nothing gives a range.
+    """
+    found: dict[Index, Dim] = {}
+    for known in ranges.met:
+        if known.stated is not None:
+            found[known.index] = known.stated
+            continue
+        dim = _from_bare(known, ranges.uses)
+        if dim is not None:
+            found[known.index] = dim
+    waiting = [known for known in ranges.met if known.index not in found]
+    while waiting:
+        done = []
+        for known in waiting:
+            dim = _from_affine(known, ranges, found)
+            if dim is not None:
+                found[known.index] = dim
+                done.append(known)
+        if not done:
+            raise _no_range(waiting[0], ranges)
+        waiting = [known for known in waiting if known not in done]
+    return tuple(found[known.index] for known in ranges.met)
+
+
+def _from_bare(known: Known, uses: list[Use]) -> Dim | None:
+    first: Use | None = None
+    for use in uses:
+        if use.affine.bare != known.index:
+            continue
+        if first is None:
+            first = use
+        elif first.axis != use.axis:
+            name = known.index.name
+            raise ShapeError(
+                f"index {name} runs over {first.axis} in {first.text} "
+                f"but over {use.axis} in {use.text}",
+                use.span,
+                hint="make the axes agree, use another index, "
+                f"or state its range: {name}: {first.axis}",
+            )
+    return first.axis if first is not None else None
+
+
+def _from_affine(known: Known, ranges: Ranges, found: dict[Index, Dim]) -> Dim | None:
+    """Return the largest range that fits all affine uses in which it is the only unknown."""
+    candidates: list[Dim] = []
+    for use in ranges.uses:
+        table = dict(use.affine.terms)
+        if known.index not in table:
+            continue
+        unknown = [i for i in table if i != known.index and ranges.owns(i) and i not in found]
+        if unknown:
+            return None
+        low, high = _extremes(
+            Affine(tuple((i, c) for i, c in use.affine.terms if i != known.index),
+                   use.affine.offset), found)
+        step = table[known.index]
+        room = use.axis - 1 - high if step > 0 else low
+        candidates.append(room // abs(step) + 1)
+    if not candidates:
+        return None
+    best = candidates[0]
+    for other in candidates[1:]:
+        if at_least(best - other) == "yes":
+            best = other
+        elif at_least(other - best) != "yes":
+            raise _no_range(known, ranges)
+    return best
+
+
+def _no_range(known: Known, ranges: Ranges) -> ShapeError:
+    name = known.index.name
+    use = next((u for u in ranges.uses if known.index in dict(u.affine.terms)), None)
+    where = f" from {use.text} alone" if use is not None else ""
+    return ShapeError(
+        f"the range of index {name} does not follow{where}",
+        use.span if use is not None else known.span,
+        hint=f"state its range: {name}: n",
+    )
+
+
+def _extremes(affine: Affine, found: dict[Index, Dim]) -> tuple[Dim, Dim]:
+    """Return the least and the greatest value of a position."""
+    low = high = affine.offset
+    for index, coefficient in affine.terms:
+        last = (found.get(index, index.dim) - 1) * coefficient
+        low, high = (low, high + last) if coefficient > 0 else (low + last, high)
+    return low, high
+
+
+def fit(use: Use) -> list[Check]:
+    """Return what must be checked at the call for a position to stay inside its axis.
+
+    Raises ShapeError if it cannot. The indices of `use` know their dims.
+    """
+    index = use.affine.bare
+    if index is not None and index.dim == use.axis:
+        return []
+    low, high = _extremes(use.affine, {})
+    return bounds(low, high + 1, use.axis, use.text, use.span)
+
+
+def bounds(low: Dim, high: Dim, limit: Dim, text: str, span: Span) -> list[Check]:
+    """Return the check `0 <= low` and `high <= limit` if it is open; raise if it must fail."""
+    verdicts = (at_least(low), at_least(limit - high))
+    if "no" in verdicts:
+        missed = f"position {low} is below 0" if verdicts[0] == "no" else (
+            f"position {high - 1} is beyond its last, {limit - 1}")
+        raise ShapeError(
+            f"{text} reaches outside its axis of length {limit}: {missed}",
+            span,
+            hint="state a smaller range, or change the bounds",
+        )
+    if "open" not in verdicts:
+        return []
+    return [Check(low, high, limit, f"{text} reaches outside its axis of length {limit}", span)]
+
+
+def not_negative(dim: Dim, what: str, span: Span) -> list[Check]:
+    """Return the check that a size is no less than zero, if that is open."""
+    verdict = at_least(dim)
+    if verdict == "no":
+        raise ShapeError(f"{what} would have the length {dim}", span, hint="change the bounds")
+    return [] if verdict == "yes" else [
+        Check(dim, ZERO, ONE, f"{what} would have the negative length {dim}", span)
+    ]

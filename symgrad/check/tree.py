@@ -1,0 +1,196 @@
+"""Values while a layer is read: axes, and how one element is computed from its position.
+
+Value -> element(positions) -> Tree
+Slices, transposes and broadcasts are maps of positions, so they cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Union
+
+from symgrad.dims import Dim
+from symgrad.program import (
+    Access,
+    Affine,
+    Apply,
+    Constant,
+    Delta,
+    Guard,
+    Index,
+    Lookup,
+    Number,
+    Place,
+    Position,
+    Scalar,
+    Size,
+    indices_of,
+)
+
+Leaf = Union[Number, Constant, Size, Place, Access, Delta, Guard]
+Positions = tuple[Position, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A scalar function of trees."""
+
+    function: str
+    args: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A sum over `bound`; with nothing bound, a term that must stand as a term of its own."""
+
+    bound: tuple[Index, ...]
+    body: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A reduction that is no sum, over a plain access or what will become one."""
+
+    kind: str
+    bound: tuple[Index, ...]
+    body: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """softmax or log_softmax of `body` along `bound`, read at `at`."""
+
+    kind: str
+    bound: tuple[Index, ...]
+    body: Tree
+    at: Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """`stop_gradient`: its body becomes a frozen definition."""
+
+    body: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A part that becomes a definition called `wish`, unless it is a whole statement."""
+
+    wish: str
+    body: Tree
+
+
+Tree = Union[Leaf, Node, Sum, Fold, Row, Stop, Named]
+Element = Callable[[Positions], Tree]
+Look = Callable[[Positions], Lookup]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An array (or mask) of the layer: its axes and its element at given positions.
+
+    `plain` values are arrays themselves, so that positions may be data.
+    """
+
+    axes: tuple[Dim, ...]
+    element: Element
+    mask: bool = False
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Indices:
+    """An array of integers below `vocabulary`, good only for standing in a subscript."""
+
+    axes: tuple[Dim, ...]
+    vocabulary: Dim
+    look: Look
+    name: str
+
+
+def number(value: int | float) -> Value:
+    """Return a scalar value."""
+    return Value((), lambda at: Number(value))
+
+
+def constant(tree: Tree) -> Value:
+    """Return the scalar value that a tree without axes is."""
+    return Value((), lambda at: tree)
+
+
+def is_leaf(tree: Tree) -> bool:
+    """Whether a tree is a scalar already, without functions."""
+    return not isinstance(tree, (Node, Sum, Fold, Row, Stop, Named))
+
+
+def has_reduction(tree: Tree) -> bool:
+    """Whether anything in the tree cannot stand inside a scalar."""
+    if isinstance(tree, Node):
+        return any(has_reduction(arg) for arg in tree.args)
+    return not is_leaf(tree)
+
+
+def adds_up(tree: Tree) -> bool:
+    """Whether a sum stands in a linear position, so that the tree is a sum of terms."""
+    match tree:
+        case Sum():
+            return True
+        case Node("add" | "sub" | "neg", args):
+            return any(adds_up(arg) for arg in args)
+        case Node("mul", (left, right)):
+            return adds_up(left) != adds_up(right)
+        case Node("div", (above, below)):
+            return adds_up(above) and not adds_up(below)
+        case _:
+            return False
+
+
+def scalar_of(tree: Tree) -> Scalar:
+    """Return a tree without reductions as a scalar."""
+    if isinstance(tree, Node):
+        return Apply(tree.function, tuple(scalar_of(arg) for arg in tree.args))
+    assert not isinstance(tree, (Sum, Fold, Row, Stop, Named))  # noqa: S101
+    return tree
+
+
+def free_of(tree: Tree) -> dict[Index, None]:
+    """Return the free indices of a tree, in order of appearance."""
+    found: dict[Index, None] = {}
+    match tree:
+        case Node():
+            for arg in tree.args:
+                found.update(free_of(arg))
+        case Sum() | Fold() | Row():
+            inner = free_of(tree.body)
+            found.update({i: None for i in inner if i not in tree.bound})
+            if isinstance(tree, Row):
+                for position in tree.at:
+                    found.update(dict.fromkeys(indices_of(Access("", (position,)))))
+        case Stop() | Named():
+            found.update(free_of(tree.body))
+        case _:
+            found.update(dict.fromkeys(indices_of(tree)))
+    return found
+
+
+Moves = Mapping[Index, Affine]
+
+
+def product(*trees: Tree) -> Tree:
+    """Return the product, from the left."""
+    result = trees[0]
+    for tree in trees[1:]:
+        result = Node("mul", (result, tree))
+    return result
+
+
+def size(dim: Dim) -> Tree:
+    """Return a dim as a number."""
+    return Number(dim.constant) if dim.constant is not None else Size(dim)
+
+
+def over(dim: Dim) -> Tree:
+    """Return one over a size: what makes a sum a mean."""
+    return Node("div", (Number(1), size(dim)))

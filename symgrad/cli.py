@@ -1,0 +1,418 @@
+"""The command line: read options, call the library, print, and turn errors into exit codes.
+
+argv -> main -> exit code
+Nothing is computed here, and symgrad itself is imported only inside commands, so --help is quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from symgrad.errors import ArgumentError, InternalError, SymgradError, ValidationError
+from symgrad.transliterate import tolerate
+from symgrad.version import __version__
+
+DONE, FAILED, WRONG_INPUT, OUR_FAULT, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 70, 130, 141
+
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 a check failed, 2 the input is wrong, "
+    "70 an error of symgrad itself, 130 interrupted."
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; no traceback is printed without --debug."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = _take_debug(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        tolerate(stream)
+    try:
+        with _warnings_as_messages():
+            return _run(arguments or ["--help"])
+    except BrokenPipeError:
+        _let_stdout_go()
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        return _explain(error)
+
+
+class Style(StrEnum):
+    """How a formula names what it multiplies."""
+
+    INDEX = "index"
+    MATRIX = "matrix"
+
+
+class Format(StrEnum):
+    """What a derivation is written as; `tex` is a whole document, `latex` a part of one."""
+
+    TEXT = "text"
+    LATEX = "latex"
+    TEX = "tex"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+
+class Stage(StrEnum):
+    """A stage of the pipeline, in order."""
+
+    PARSE = "parse"
+    CHECK = "check"
+    DERIVE = "derive"
+    SIMPLIFY = "simplify"
+    PLAN = "plan"
+    SOURCE = "source"
+
+
+app = typer.Typer(
+    name="symgrad",
+    help="Derivatives of a layer: as formulas to read, and as code that runs.\n\n" + EXIT_CODES,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+Layer = Annotated[
+    str, typer.Argument(metavar="LAYER", help="a file ending in .sg, or the layer's text itself")
+]
+Wrt = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAMES",
+        help="what to differentiate by: params (default), inputs, all, names, globs, "
+        "exclusions; separated by commas",
+    ),
+]
+Functions = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="σ=tanh", help="bind an abstract function; may be repeated"),
+]
+Dims = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="m=1", help="fix a size; may be repeated"),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="print the version and stop")] = False,
+    _debug: Annotated[bool, typer.Option("--debug", help="show tracebacks")] = False,
+) -> None:
+    if version:
+        print(f"symgrad {__version__}")
+        raise typer.Exit
+
+
+@app.command(epilog="Example: symgrad demo")
+def demo() -> None:
+    """Show a dense layer: its formula, its kernel, its proof and its shapes."""
+    from symgrad.demo import demo as demonstration
+
+    with _working("deriving, compiling and checking a dense layer"):
+        text = demonstration()
+    print(text)
+
+
+@app.command(epilog='Example: symgrad derive "σ(W x + b)" --wrt W,b --dim m=1')
+def derive(
+    layer: Layer,
+    wrt: Wrt = None,
+    functions: Functions = None,
+    dims: Dims = None,
+    style: Annotated[Style, typer.Option(help="for text and latex")] = Style.INDEX,
+    format: Annotated[
+        Format | None, typer.Option(help="text unless the ending of -o FILE says otherwise")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="write there")
+    ] = None,
+) -> None:
+    """Print the derivative of LAYER as a formula, with the steps that lead to it."""
+    import symgrad
+
+    form = format or _format_of(output)
+    if style is not Style.INDEX and form not in (Format.TEXT, Format.LATEX):
+        raise ArgumentError(
+            f"--style {style} is for --format text and latex, not for {form}",
+            hint="leave --style out, or choose --format latex",
+        )
+    with _working("deriving"):
+        derivation = symgrad.derive(
+            _layer(layer), wrt=_wrt(wrt), functions=_bindings(functions), dims=_sizes(dims)
+        )
+        text = _written(derivation, form, style)
+    if output is None:
+        print(text)
+    else:
+        _save(output, text)
+
+
+@app.command(epilog='Example: symgrad compile "σ(W x + b)" --set σ=tanh -o dense_jac.py')
+def compile(
+    layer: Layer,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.py", help="the module to write")
+    ],
+    wrt: Wrt = None,
+    functions: Functions = None,
+    dims: Dims = None,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="validate before handing the module out")
+    ] = True,
+) -> None:
+    """Write LAYER and its derivatives as a module that needs numpy and numba only."""
+    import symgrad
+
+    with _working("deriving, compiling and checking" if check else "deriving and compiling"):
+        compiled = symgrad.compile(
+            _layer(layer),
+            wrt=_wrt(wrt),
+            functions=_bindings(functions),
+            dims=_sizes(dims),
+            path=output,
+            check=check,
+        )
+    if compiled.report is not None:
+        print(compiled.report)
+    print(f"wrote {output}")
+
+
+@app.command(epilog="Example: symgrad check dense.sg --batch 7 --dim n=5")
+def check(
+    layer: Annotated[
+        str,
+        typer.Argument(metavar="LAYER|MODULE.py", help="a layer, or a module compiled from one"),
+    ],
+    functions: Functions = None,
+    batch: Annotated[int | None, typer.Option(min=0, help="samples to check at")] = None,
+    dims: Dims = None,
+    seed: Annotated[int, typer.Option(help="of the random points")] = 0,
+) -> None:
+    """Compare every derivative with finite differences; exit 1 if one disagrees."""
+    import symgrad
+
+    options: dict[str, Any] = {"dims": _sizes(dims), "seed": seed}
+    if batch is not None:
+        options["batch"] = batch
+    if functions:
+        options["functions"] = _bindings(functions)
+    subject = layer if _is_module(layer) else _layer(layer)
+    with _working("checking"):
+        report = symgrad.check(subject, **options)
+    print(report)
+    if not report.ok:
+        raise typer.Exit(FAILED)
+
+
+@app.command(epilog="Example: symgrad show dense.sg --stage source")
+def show(
+    layer: Layer,
+    stage: Annotated[Stage, typer.Option(help="where to stop and look")],
+    wrt: Wrt = None,
+    functions: Functions = None,
+    dims: Dims = None,
+) -> None:
+    """Print what a stage of the compiler makes of LAYER."""
+    import symgrad
+
+    with _working("working"):
+        text = symgrad.show_stage(
+            _layer(layer),
+            stage.value,
+            wrt=_wrt(wrt),
+            functions=_bindings(functions),
+            dims=_sizes(dims),
+        )
+    print(text)
+
+
+def _run(arguments: list[str]) -> int:
+    """Hand the arguments to typer and return the exit code it asks for."""
+    try:
+        code = app(arguments, prog_name="symgrad", standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as ended:  # how typer reports a closed pipe
+        raise BrokenPipeError from ended
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else DONE
+
+
+def _explain(error: Exception) -> int:
+    """Say on stderr what went wrong, once, and return the exit code that goes with it."""
+    if isinstance(error, InternalError):
+        _say(f"{type(error).__name__}: {error}")
+        return OUR_FAULT
+    if isinstance(error, SymgradError):
+        _say(f"{type(error).__name__}: {error}")
+        return FAILED if isinstance(error, ValidationError) else WRONG_INPUT
+    if usage := getattr(error, "format_message", None):  # typer's own: options, arguments
+        _say(f"{usage()}\nsee: symgrad --help")
+        return WRONG_INPUT
+    if isinstance(error, OSError):
+        _say(f"cannot use {error.filename or 'a file'}: {error.strerror or error}")
+        return WRONG_INPUT
+    if isinstance(error, UnicodeDecodeError):
+        _say(f"the layer is not UTF-8 text: {error.reason} at byte {error.start}")
+        return WRONG_INPUT
+    _say(
+        f"InternalError: {type(error).__name__}: {error}\n"
+        "this is a fault of symgrad; please report it with the layer and what --debug prints"
+    )
+    return OUR_FAULT
+
+
+def _layer(text: str) -> Any:
+    """Read LAYER, and say on stderr what a one-liner left to be assumed."""
+    import symgrad
+
+    if "\n" not in text and not text.endswith(".sg") and os.path.isfile(text):
+        raise ArgumentError(
+            f"{text} is a file, but a layer's file ends in .sg", hint=f"rename it to {text}.sg"
+        )
+    layer = symgrad.layer(text)
+    assumptions = layer.assumptions
+    for line in (assumptions,) if isinstance(assumptions, str) else assumptions:
+        if line:
+            _say(f"assumed: {line}")
+    return layer
+
+
+def _is_module(text: str) -> bool:
+    return "\n" not in text and text.endswith(".py")
+
+
+def _wrt(options: list[str] | None) -> str | list[str]:
+    """Return the selection: one word as it is, several as a list."""
+    names = [name.strip() for option in options or () for name in option.split(",")]
+    names = [name for name in names if name]
+    if not names:
+        return "params"
+    return names[0] if len(names) == 1 else names
+
+
+def _pairs(options: list[str] | None, option_name: str, example: str) -> dict[str, str]:
+    """Split NAME=VALUE options, which commas may also join."""
+    pairs: dict[str, str] = {}
+    for option in options or ():
+        for part in option.split(","):
+            name, equals, value = (piece.strip() for piece in part.partition("="))
+            if not (name and equals and value):
+                raise ArgumentError(
+                    f"{option_name} {part!r} is not NAME=VALUE",
+                    hint=f"write {option_name} {example}",
+                )
+            if pairs.setdefault(name, value) != value:
+                raise ArgumentError(f"{option_name} gives {name} twice: {pairs[name]} and {value}")
+    return pairs
+
+
+def _bindings(options: list[str] | None) -> dict[str, str]:
+    return _pairs(options, "--set", "σ=tanh")
+
+
+def _sizes(options: list[str] | None) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for name, value in _pairs(options, "--dim", "m=1").items():
+        if not (value.isascii() and value.isdigit()):
+            raise ArgumentError(
+                f"--dim {name}={value}: a size is a whole number, 0 or more",
+                hint=f"write --dim {name}=3",
+            )
+        sizes[name] = int(value)
+    return sizes
+
+
+def _format_of(output: Path | None) -> Format:
+    """Return the format that the ending of a file stands for."""
+    endings = {".tex": Format.TEX, ".md": Format.MARKDOWN, ".html": Format.HTML}
+    return endings.get(output.suffix, Format.TEXT) if output else Format.TEXT
+
+
+class Readable(Protocol):
+    """What a derivation must be able to do to be written out."""
+
+    def text(self, *, style: str) -> str: ...
+    def latex(self, *, style: str) -> str: ...
+    def tex(self) -> str: ...
+    def markdown(self) -> str: ...
+    def html(self) -> str: ...
+
+
+def _written(derivation: Readable, form: Format, style: Style) -> str:
+    match form:
+        case Format.TEXT:
+            return derivation.text(style=style.value)
+        case Format.LATEX:
+            return derivation.latex(style=style.value)
+        case Format.TEX:
+            return derivation.tex()
+        case Format.MARKDOWN:
+            return derivation.markdown()
+        case Format.HTML:
+            return derivation.html()
+
+
+def _save(output: Path, text: str) -> None:
+    from symgrad.build import write
+
+    write(output, text if text.endswith("\n") else text + "\n")
+    _say(f"wrote {output}")
+
+
+@contextlib.contextmanager
+def _working(task: str) -> Iterator[None]:
+    """Turn a wheel on stderr while something runs; print nothing unless it is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(task, spinner="line"):
+        yield
+
+
+@contextlib.contextmanager
+def _warnings_as_messages() -> Iterator[None]:
+    """Print warnings as one line each, without the place in our code that raised them."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: _say(f"warning: {message}")
+        yield
+
+
+def _take_debug(arguments: list[str]) -> bool:
+    """Remove --debug, which may stand anywhere before `--`, and say whether it was there."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    if "--debug" not in arguments[:end]:
+        return False
+    arguments[:end] = [argument for argument in arguments[:end] if argument != "--debug"]
+    return True
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _let_stdout_go() -> None:
+    """Point stdout nowhere, so that Python does not complain when it flushes at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

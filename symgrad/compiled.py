@@ -1,0 +1,243 @@
+"""A compiled layer: a generated module behind a door that takes arrays in every usual way.
+
+Module, Forms -> Compiled
+Nothing is compiled by numba until a form is first called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from symgrad.captions import Caption
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.forms import Forms
+from symgrad.program import BATCH
+from symgrad.select import Wrt, choose
+from symgrad.structured import Block, Jacobians, Pass
+from symgrad.syntax import Layer
+from symgrad.validate import Report
+
+
+@dataclass(slots=True)
+class Compiled:
+    """What `compile` returns; `wrt` are the arrays it differentiates by, in declared order."""
+
+    layer: Layer
+    forms: Forms
+    module: ModuleType
+    path: Path
+    source: str
+    captions: Mapping[tuple[str, str], Caption]
+    report: Report | None
+    wrt: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The layer's name."""
+        return self.forms.program.name
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(self.forms.program.outputs)
+        return f"Compiled({self.name}: {outputs} wrt {', '.join(self.wrt)}; {self.path})"
+
+    def select(self, wrt: Wrt) -> Compiled:
+        """Return the same module restricted to some of its arrays; nothing is compiled.
+
+        Raises SelectionError for arrays that were not compiled.
+        """
+        roles = {a.name: str(a.role) for a in self.forms.program.arrays}
+        allowed = {n: roles[n] for n in self.wrt}
+        names = choose(wrt, allowed, {n: r for n, r in roles.items() if r in ("const", "index")})
+        return Compiled(
+            self.layer, self.forms, self.module, self.path, self.source, self.captions,
+            self.report, names,
+        )
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the output `[B, *out]`, or a tuple of them."""
+        arrays, keywords, _ = self._bind("forward", args, kwargs, 0)
+        return self.module.forward(*arrays, **keywords)
+
+    def jacobian(self, *args: Any, **kwargs: Any) -> Jacobians:
+        """Return all selected Jacobians, structured, from one pass; nothing dense is built."""
+        arrays, keywords, _ = self._bind("jacobian", args, kwargs, 0)
+        module = self.module
+        checked, sizes, dtype, single = module._door(*self._doorwise(arrays, keywords))
+        values = module._sweep(checked, sizes, dtype)
+        done = Pass(module, checked, self._known(sizes), sizes, dtype, single, values)
+        blocks = {
+            (s.jacobian.output, s.jacobian.parameter): Block(
+                done, s, self.captions[s.jacobian.output, s.jacobian.parameter], self.name,
+                self._batched,
+            )
+            for s in self.forms.structured if s.jacobian.parameter in self.wrt
+        }
+        outputs = tuple(self._value(o, values, done) for o in self.forms.program.outputs)
+        several = len(outputs) > 1
+        return Jacobians(outputs if several else outputs[0], blocks, several)
+
+    def gradient(self, *args: Any, sum: bool = False, per_sample: bool = False, **kwargs: Any) -> dict[str, Any]:
+        """Return {θ: [*p]}, the gradient of a scalar output, summed over samples.
+
+        `per_sample=True` keeps the batch axis; `sum=True` takes the gradient of the sum of all
+        entries of a larger output. Raises ShapeError for an output that is no scalar.
+        """
+        arrays, keywords, _ = self._bind("gradient", args, kwargs, 0)
+        program = self.forms.program
+        for output in program.outputs:
+            axes = [str(i.dim) for i in self._own(output)]
+            if axes and not sum:
+                raise ShapeError(
+                    f"{output} has shape [{', '.join(axes)}]; a gradient needs a scalar: use "
+                    "jacobian, or sum=True"
+                )
+        shape_of = [tuple(i.dim for i in self._own(o)) for o in program.outputs]
+        _, sizes, _, single = self.module._door(*self._doorwise(arrays, keywords))
+        known = self._known(sizes)
+        ones = []
+        for dims in shape_of:
+            own = tuple(d.evaluate(known) for d in dims)
+            ones.append(np.ones((known["#B"], *own) if self._batched and not single else own))
+        form = self.module.vjp_per_sample if per_sample else self.module.vjp
+        found = form(*arrays, tuple(ones) if len(ones) > 1 else ones[0], **keywords)
+        return {n: g for n, g in found.items() if n in self.wrt}
+
+    def pullback(self, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
+        """Return the output and `pull`: u `[B, *out]` -> {θ: Σ u·J}; no definition is evaluated again."""
+        arrays, keywords, _ = self._bind("pullback", args, kwargs, 0)
+        value, pull = self.module.pullback(*arrays, **keywords)
+
+        def selected(u: Any) -> dict[str, Any]:
+            return {n: g for n, g in pull(u).items() if n in self.wrt}
+
+        return value, selected
+
+    def vjp(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return {θ: Σ_b Σ_out u · J}; the last argument is u `[B, *out]`."""
+        return self._selected(self.module.vjp, "vjp", args, kwargs)
+
+    def vjp_per_sample(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return {θ: Σ_out u · J for every sample, `[B, *p]`}; the last argument is u."""
+        return self._selected(self.module.vjp_per_sample, "vjp_per_sample", args, kwargs)
+
+    per_sample_vjp = vjp_per_sample
+
+    def jvp(self, *args: Any, **kwargs: Any) -> Any:
+        """Return J t; the last argument is a mapping of tangents, missing ones are zero."""
+        arrays, keywords, extra = self._bind("jvp", args, kwargs, 1, ("tangents",))
+        unknown = [n for n in extra[0] if n not in self.wrt] if isinstance(extra[0], Mapping) else []
+        if unknown:
+            raise ArgumentError(f"{self.name}: no tangent for {unknown[0]!r}; expected some of {self.wrt}")
+        return self.module.jvp(*arrays, extra[0], **keywords)
+
+    def __getattr__(self, name: str) -> Any:
+        """Give the module's `jac_θ`, `jac_θ_compact` and `jac_θ_factors`."""
+        if name.startswith("jac_") and hasattr(self.module, name):
+            longest = max((n for n in self.wrt if name.startswith(f"jac_{n}")), key=len, default=None)
+            if longest is not None:
+                return partial(self._form, name)
+        raise AttributeError(
+            f"the compiled layer {self.name!r} has no {name!r}; it differentiates with respect to "
+            f"{', '.join(self.wrt)}"
+        )
+
+    # ------------------------------------------------------------ arguments
+
+    def _form(self, name: str, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        arrays, keywords, _ = self._bind(name, args, kwargs, 0)
+        if out is not None:
+            keywords["out"] = out
+        return getattr(self.module, name)(*arrays, **keywords)
+
+    def _selected(self, form: Callable[..., Any], name: str, args: Any, kwargs: Any) -> dict[str, Any]:
+        arrays, keywords, extra = self._bind(name, args, kwargs, 1, ("u",))
+        found = form(*arrays, extra[0], **keywords)
+        return {n: g for n, g in found.items() if n in self.wrt}
+
+    def _bind(
+        self, form: str, args: Sequence[Any], kwargs: dict[str, Any], extra: int,
+        extra_names: Sequence[str] = (),
+    ) -> tuple[list[Any], dict[str, Any], list[Any]]:
+        """Return positional arrays, keyword-only ones, and what follows them.
+
+        Arrays come in declared order, by keyword, or as one mapping after the positional ones.
+        Raises ArgumentError naming what is missing, doubled or unknown.
+        """
+        declared = self.forms.program.arrays
+        order = [a.name for a in declared if a.default is None]
+        given: dict[str, Any] = {}
+        positional = list(args)
+        tail: list[Any] = []
+        for name in reversed(extra_names):
+            if name in kwargs and name not in {a.name for a in declared}:
+                tail.insert(0, kwargs.pop(name))
+            elif positional:
+                tail.insert(0, positional.pop())
+            else:
+                raise ArgumentError(f"{self.name}.{form}: {name} is missing")
+        if positional and isinstance(positional[-1], Mapping):
+            given.update(positional.pop())
+        where = f"{self.name}.{form}"
+        if len(positional) > len(order):
+            raise ArgumentError(
+                f"{where} takes {len(order)} arrays ({', '.join(order)}), got {len(positional)}"
+            )
+        for name, value in zip(order, positional, strict=False):
+            if name in given:
+                raise ArgumentError(f"{where}: {name} is given twice")
+            given[name] = value
+        for name, value in kwargs.items():
+            if name in given:
+                raise ArgumentError(f"{where}: {name} is given twice")
+            given[name] = value
+        known = {a.name for a in declared}
+        for name in given:
+            if name not in known:
+                raise ArgumentError(f"{where}: no array is called {name}; expected {', '.join(order)}")
+        missing = [n for n in order if n not in given]
+        if missing:
+            raise ArgumentError(f"{where}: {', '.join(missing)} missing; expected {', '.join(order)}")
+        keywords = {a.name: given[a.name] for a in declared if a.default is not None and a.name in given}
+        return [given[n] for n in order], keywords, tail
+
+    def _doorwise(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
+        """Return all arrays in declared order, defaults filled in."""
+        rest = iter(arrays)
+        return [
+            keywords.get(a.name, a.default) if a.default is not None else next(rest)
+            for a in self.forms.program.arrays
+        ]
+
+    @property
+    def _batched(self) -> bool:
+        return any(a.batched for a in self.forms.program.arrays)
+
+    def _size_names(self) -> list[str]:
+        from symgrad.emit import Emitter
+
+        return list(Emitter(self.forms).sizes)
+
+    def _known(self, sizes: Sequence[int]) -> dict[str, int]:
+        names = self._size_names()
+        return {("#B" if n == "n_B" and k == 0 and self._batched else n[2:]): s
+                for k, (n, s) in enumerate(zip(names, sizes, strict=True))}
+
+    def _own(self, output: str) -> tuple[Any, ...]:
+        definition = self.forms.program.definition(output)
+        assert definition is not None
+        return tuple(i for i in definition.indices if i.dim != BATCH)
+
+    def _value(self, output: str, values: Mapping[str, Any], done: Pass) -> Any:
+        value = values[output]
+        definition = self.forms.program.definition(output)
+        assert definition is not None
+        if self._batched and self.forms.program.batch not in definition.indices:
+            value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
+        return value[0] if done.single and self._batched else value

@@ -1,0 +1,214 @@
+"""Terms made small: Kronecker deltas solved for bound indices, constants folded, sums counted.
+
+Term -> Term | None
+A delta is spent by substitution; what it cannot decide becomes a guard or stays as structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from symgrad.program import (
+    Access,
+    Affine,
+    Apply,
+    Delta,
+    Guard,
+    Index,
+    Lookup,
+    Number,
+    Place,
+    Position,
+    Scalar,
+    Size,
+    Term,
+    affine_of,
+    indices_of,
+)
+
+
+def contract(term: Term, prefer: Sequence[Index] = ()) -> Term | None:
+    """Return `term` with its deltas spent where they can be, or None if it is zero.
+
+    `prefer` are the bound indices to eliminate first; a bound index that nothing reads
+    becomes a factor of its dim.
+    """
+    folded = fold(term.factors)
+    if folded is None:
+        return None
+    bound, factors = list(term.bound), list(folded)
+    changed = True
+    while changed:
+        changed = False
+        for position, factor in _deltas_simplest_first(factors):
+            step = _spend(factor, bound, prefer)
+            if step is None:
+                continue
+            if step == "zero":
+                return None
+            solved, value, guards = step
+            factors.pop(position)
+            if solved is not None:
+                moved = _substitute_all(factors, solved, value)
+                if moved is None:
+                    factors.insert(position, factor)
+                    continue
+                factors = moved
+                bound.remove(solved)
+            factors += [g for g in guards if g not in factors]
+            changed = True
+            break
+    return _count_unused(Term(tuple(bound), tuple(factors)))
+
+
+def fold(factors: Sequence[Scalar]) -> tuple[Scalar, ...] | None:
+    """Flatten products and multiply numbers; None if a factor is the number zero."""
+    flat: list[Scalar] = []
+    number: int | float = 1
+    stack = list(reversed(factors))
+    while stack:
+        factor = stack.pop()
+        match factor:
+            case Number(value):
+                number = number * value
+            case Apply("mul", args, ()):
+                stack.extend(reversed(args))
+            case Apply("neg", (arg,), ()):
+                number = -number
+                stack.append(arg)
+            case _:
+                flat.append(factor)
+    if number == 0:
+        return None
+    return (Number(number), *flat) if number != 1 else tuple(flat)
+
+
+def _deltas_simplest_first(factors: Sequence[Scalar]) -> list[tuple[int, Delta]]:
+    found = [(n, f) for n, f in enumerate(factors) if isinstance(f, Delta)]
+    return sorted(found, key=lambda pair: _complexity(pair[1]))
+
+
+def _complexity(delta: Delta) -> int:
+    bare = [isinstance(p, Affine) and p.bare is not None for p in (delta.left, delta.right)]
+    return 2 - sum(bare)
+
+
+Step = tuple[Index | None, Position, tuple[Guard, ...]]
+
+
+def _spend(delta: Delta, bound: Sequence[Index], prefer: Sequence[Index]) -> Step | str | None:
+    """Return what to substitute, "zero", or None if the delta must stay."""
+    left, right = delta.left, delta.right
+    if isinstance(left, Lookup) or isinstance(right, Lookup):
+        return _spend_lookup(left, right, bound)
+    difference = left - right
+    if not difference.terms:
+        constant = difference.offset.constant
+        if constant is None:
+            return None
+        return (None, Affine(), ()) if constant == 0 else "zero"
+    candidates = [(i, c) for i, c in difference.terms if i in bound and abs(c) == 1]
+    candidates.sort(key=lambda pair: (pair[0] not in prefer, pair[0].serial))
+    for index, coefficient in candidates:
+        value = (Affine.of(index) * coefficient - difference) * coefficient
+        others = [i for i, _ in value.terms if i in bound]
+        strided = any(i in prefer for i in others) and index not in prefer
+        if strided and value.bare is None:
+            continue
+        return index, value, _guards(index, value)
+    return None
+
+
+def _spend_lookup(left: Position, right: Position, bound: Sequence[Index]) -> Step | str | None:
+    if left == right:
+        return None, Affine(), ()
+    for here, there in ((left, right), (right, left)):
+        if isinstance(here, Affine) and here.bare in bound and here.bare is not None:
+            if here.bare not in {i for a in affine_of(there) for i, _ in a.terms}:
+                return here.bare, there, ()
+    return None
+
+
+def _guards(index: Index, value: Affine) -> tuple[Guard, ...]:
+    """Return the guard that `value` lies in the range of `index`; none where ranges coincide."""
+    if not value.terms:
+        return ()
+    bare = value.bare
+    if bare is not None and bare.dim == index.dim:
+        return ()
+    return (Guard(value, index.dim),)
+
+
+def _substitute_all(factors: Sequence[Scalar], index: Index, value: Position) -> list[Scalar] | None:
+    """Return the factors with `index` replaced, or None where a lookup cannot take its place."""
+    moved = []
+    for factor in factors:
+        result = relocate(factor, {index: value})
+        if result is None:
+            return None
+        moved.append(result)
+    return moved
+
+
+def relocate(scalar: Scalar, mapping: Mapping[Index, Position]) -> Scalar | None:
+    """Replace indices by positions; None if a lookup would stand inside a sum of indices."""
+    match scalar:
+        case Access():
+            at = _positions(scalar.at, mapping)
+            return None if at is None else Access(scalar.array, at)
+        case Apply():
+            args = [relocate(a, mapping) for a in scalar.args]
+            if any(a is None for a in args):
+                return None
+            return replace(scalar, args=tuple(a for a in args if a is not None))
+        case Delta():
+            both = _positions((scalar.left, scalar.right), mapping)
+            return None if both is None else Delta(*both)
+        case Guard():
+            one = _positions((scalar.position,), mapping)
+            if one is None or not isinstance(one[0], Affine):
+                return None
+            return Guard(one[0], scalar.dim)
+        case Place():
+            one = _positions((scalar.affine,), mapping)
+            if one is None or not isinstance(one[0], Affine):
+                return None
+            return Place(one[0])
+        case _:
+            return scalar
+
+
+def _positions(
+    at: Sequence[Position], mapping: Mapping[Index, Position]
+) -> tuple[Position, ...] | None:
+    moved = [_position(p, mapping) for p in at]
+    if any(p is None for p in moved):
+        return None
+    return tuple(p for p in moved if p is not None)
+
+
+def _position(position: Position, mapping: Mapping[Index, Position]) -> Position | None:
+    if isinstance(position, Lookup):
+        at = _positions(position.at, mapping)
+        return None if at is None else Lookup(position.array, at)
+    if position.bare is not None:
+        return mapping.get(position.bare, position)
+    total = Affine((), position.offset)
+    for index, coefficient in position.terms:
+        value = mapping.get(index, Affine.of(index))
+        if not isinstance(value, Affine):
+            return None
+        total = total + value * coefficient
+    return total
+
+
+def _count_unused(term: Term) -> Term:
+    """Turn bound indices that no factor reads into factors of their dims."""
+    read = {i for f in term.factors for i in indices_of(f)}
+    kept = tuple(i for i in term.bound if i in read)
+    sizes: list[Scalar] = []
+    for index in term.bound:
+        if index not in read and index.dim.constant != 1:
+            sizes.append(Size(index.dim))
+    return Term(kept, (*term.factors, *sizes))

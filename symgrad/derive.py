@@ -1,0 +1,368 @@
+"""Reverse accumulation over named definitions; the seed decides what comes out.
+
+Program, Selection -> Derivation
+With a Kronecker delta as its seed the adjoint program is the Jacobian, with `u` it is a
+vector-Jacobian product. Each definition is visited once, and each adjoint that is more than
+deltas times one array is named, so depth costs linearly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from symgrad.contract import contract, fold
+from symgrad.derivation import Derivation, Jacobian, Selection
+from symgrad.errors import InternalError
+from symgrad.partials import Local, local_partials, split_extrema
+from symgrad.program import (
+    Access,
+    Affine,
+    Definition,
+    Delta,
+    Guard,
+    Index,
+    Lookup,
+    Number,
+    Position,
+    Program,
+    Scalar,
+    Size,
+    Supply,
+    Term,
+    affine_of,
+    arrays_of,
+    indices_of,
+    positions,
+    scalars_of,
+    substitute,
+    walk,
+)
+
+
+def derive(program: Program, selection: Selection) -> Derivation:
+    """Return the Jacobians of all outputs with respect to all selected arrays."""
+    prepared, names, supply = prepare(program)
+    adjoints: list[Definition] = []
+    owners: list[tuple[str, str, str]] = []
+    jacobians: list[Jacobian] = []
+    locals_: dict[str, Local] = {}
+    for output in program.outputs:
+        sweep = Sweep(prepared, selection, supply, names, prefix="G", locals_=locals_)
+        axes = own_indices(prepared, output)
+        out = tuple(supply.fresh(i.name, i.dim) for i in axes)
+        seed = Term((), tuple(Delta(Affine.of(o), Affine.of(i)) for o, i in zip(out, axes, strict=True)))
+        sweep.tag = f"{output}_" if len(program.outputs) > 1 else ""
+        results = sweep.run({output: seed}, out, per_sample=True)
+        adjoints += sweep.definitions
+        owners += [(name, output, array) for name, array in sweep.owners]
+        for parameter in selection.names:
+            theta, terms = results[parameter]
+            jacobians.append(Jacobian(output, parameter, out, theta, terms))
+    return Derivation(
+        prepared, selection, tuple(adjoints), tuple(owners), tuple(jacobians), supply.serial
+    )
+
+
+class Names:
+    """Hands out array names that collide with nothing in the program."""
+
+    def __init__(self, program: Program) -> None:
+        self.taken = {a.name for a in program.arrays} | {d.name for d in program.definitions}
+        for array in program.arrays:
+            for axis in array.axes:
+                self.taken.update(axis.names)
+
+    def new(self, wish: str) -> str:
+        """Return `wish`, or `wish` with a number behind it; remember what was given."""
+        name, number = wish, 1
+        while name in self.taken:
+            number += 1
+            name = f"{wish}_{number}"
+        self.taken.add(name)
+        return name
+
+
+def prepare(program: Program) -> tuple[Program, Names, Supply]:
+    """Return the program with extrema split to one index each, and fresh names and indices."""
+    from dataclasses import replace
+
+    names, supply = Names(program), Supply(program.serial)
+    definitions = split_extrema(program.definitions, supply, names.new)
+    return replace(program, definitions=definitions), names, supply
+
+
+def own_indices(program: Program, name: str) -> tuple[Index, ...]:
+    """Return the indices of a definition without the batch index."""
+    definition = program.definition(name)
+    if definition is None:
+        raise InternalError(f"no definition of {name}")
+    return tuple(i for i in definition.indices if i != program.batch)
+
+
+def depends(program: Program, selected: Sequence[str]) -> frozenset[str]:
+    """Return all arrays through which a derivative with respect to `selected` flows."""
+    active = set(selected)
+    for definition in program.definitions:
+        if definition.frozen:
+            continue
+        read = {n.array for s in scalars_of(definition.body) for n in walk(s) if isinstance(n, Access)}
+        if read & active:
+            active.add(definition.name)
+    return frozenset(active)
+
+
+Results = dict[str, tuple[tuple[Index, ...], tuple[Term, ...]]]
+
+
+@dataclass(slots=True)
+class Sweep:
+    """One backward pass; collects the adjoint definitions in an order that can be run."""
+
+    program: Program
+    selection: Selection
+    supply: Supply
+    names: Names
+    prefix: str
+    tag: str = ""
+    locals_: dict[str, Local] = field(default_factory=dict)
+    definitions: list[Definition] = field(default_factory=list)
+    owners: list[tuple[str, str]] = field(default_factory=list)
+    out: tuple[Index, ...] = ()
+    supported: set[str] = field(default_factory=set)
+
+    def run(self, seeds: Mapping[str, Term], out: tuple[Index, ...], per_sample: bool) -> Results:
+        """Go back from the seeded definitions to the selected arrays.
+
+        `per_sample` keeps the batch index free; otherwise sums over samples are taken where
+        a batched definition reads what the batch shares.
+        """
+        program, batch = self.program, self.program.batch
+        active = depends(program, self.selection.names)
+        self.out = out
+        at: dict[str, tuple[Index, ...]] = {}
+        pending: dict[str, list[Term]] = {}
+        batched: dict[str, bool] = {}
+        for array in program.arrays:
+            at[array.name] = tuple(self.supply.fresh(_letter(n), d) for n, d in enumerate(array.axes))
+            batched[array.name] = array.batched
+        for definition in program.definitions:
+            at[definition.name] = tuple(i for i in definition.indices if i != batch)
+            batched[definition.name] = batch in definition.indices
+        for name, seed in seeds.items():
+            pending.setdefault(name, []).append(seed)
+        for definition in reversed(program.definitions):
+            arrived = pending.pop(definition.name, [])
+            if not arrived or definition.name not in active:
+                continue
+            settled = self.settle(definition.name, arrived, at[definition.name])
+            local = self.local(definition, active)
+            for partial in local.partials:
+                target = partial.access.array
+                own = partial.access.at[1:] if batched[target] else partial.access.at
+                deltas = tuple(
+                    Delta(Affine.of(i), p) for i, p in zip(at[target], own, strict=True)
+                )
+                for term in settled:
+                    bound = (*term.bound, *at[definition.name], *partial.bound)
+                    factors = (*term.factors, *partial.factors, *deltas)
+                    crossing = not per_sample and not batched[target]
+                    if crossing and any(batch in indices_of(f) for f in factors):
+                        bound = (batch, *bound)
+                    new = contract(Term(bound, factors), prefer=at[definition.name])
+                    if new is not None:
+                        pending.setdefault(target, []).append(new)
+        results: Results = {}
+        for name in self.selection.names:
+            terms = tuple(pending.get(name, ()))
+            results[name] = (at[name], self.finish(name, terms, at[name], bool(out)))
+        return results
+
+    def local(self, definition: Definition, active: frozenset[str]) -> Local:
+        """Return the definition's partials, differentiated once for all outputs."""
+        if definition.name not in self.locals_:
+            self.locals_[definition.name] = local_partials(
+                definition, active.__contains__, self.supply, self.names.new
+            )
+            self.definitions += self.locals_[definition.name].supports
+        return self.locals_[definition.name]
+
+    def settle(self, name: str, terms: Sequence[Term], at: tuple[Index, ...]) -> tuple[Term, ...]:
+        """Return the adjoint of `name` as simple terms: deltas times at most one array."""
+        terms = tuple(_tie(term, self.out, at) for term in terms)
+        if len(terms) == 1 and _is_simple(terms[0]):
+            return terms
+        shared = [f for f in terms[0].factors if _is_structural(f, self.out, at)]
+        for term in terms[1:]:
+            shared = [f for f in shared if f in term.factors]
+        rests = tuple(
+            Term(t.bound, tuple(f for f in t.factors if f not in shared)) for t in terms
+        )
+        access = self.name_sum(f"{self.prefix}_{self.tag}{name}", rests, (*self.out, *at))
+        self.owners.append((access.array, name))
+        return (Term((), (*shared, access)),)
+
+    def name_sum(self, wish: str, terms: Sequence[Term], free: Sequence[Index]) -> Access:
+        """Define the sum of `terms` over those of `free` that occur in it; return the access."""
+        split = tuple(self.split(wish, term, free) for term in terms)
+        read = {i for t in split for f in t.factors for i in indices_of(f)}
+        for term in split:
+            read -= set(term.bound)
+        order = (self.program.batch, *free)
+        indices = tuple(i for i in order if i in read)
+        name = self.names.new(wish)
+        self.definitions.append(Definition(name, indices, split, written=False))
+        return Access(name, tuple(Affine.of(i) for i in indices))
+
+    def split(self, wish: str, term: Term, free: Sequence[Index]) -> Term:
+        """Name an inner sum whose free indices are fewer than the term's: it is computed once."""
+        bound = set(term.bound)
+        if not bound:
+            return term
+        inner = [f for f in term.factors if bound & set(indices_of(f))]
+        outer = [f for f in term.factors if not bound & set(indices_of(f))]
+        within = {i for f in inner for i in indices_of(f)} - bound
+        beyond = {i for f in outer for i in indices_of(f)}
+        if not outer or not beyond - within or any(isinstance(f, Delta | Guard) for f in inner):
+            return term
+        access = self.name_sum(f"S_{wish[2:]}", [Term(term.bound, tuple(inner))], free)
+        return Term((), (*outer, access))
+
+    def finish(
+        self, name: str, terms: Sequence[Term], theta: tuple[Index, ...], keep_products: bool
+    ) -> tuple[Term, ...]:
+        """Return the terms at a selected array, each a product of arrays (structure kept)."""
+        if not keep_products:
+            return tuple(self.split(f"S_{name}", term, theta) for term in terms)
+        simple: list[Term] = []
+        for term in terms:
+            tied = _tie(term, self.out, theta)
+            simple.append(self.product(name, tied, theta))
+        return self.merged(name, simple, theta)
+
+    def product(self, name: str, term: Term, theta: tuple[Index, ...]) -> Term:
+        """Write a term as deltas times arrays that each have fewer axes than their product."""
+        free = (*self.out, *theta)
+        deltas = tuple(f for f in term.factors if isinstance(f, Delta) and not _inner(f, term.bound))
+        rest = tuple(f for f in term.factors if f not in deltas)
+        if not rest:
+            return Term((), deltas)
+        groups = _groups(rest, term.bound)
+        union = {i for f in rest for i in indices_of(f)} - set(term.bound)
+        sizes = [{i for f in g for i in indices_of(f)} - set(term.bound) for g in groups]
+        if term.bound or (len(groups) > 1 and any(s == union for s in sizes)):
+            groups = [rest]
+        factors: list[Scalar] = []
+        for group in groups:
+            only = group[0]
+            if len(group) == 1 and isinstance(only, Access) and _plain(only):
+                factors.append(only)
+            else:
+                wish = f"{'H' if len(groups) > 1 else 'J'}_{self.tag}{name}"
+                factors.append(self.name_sum(wish, [Term(term.bound, group)], free))
+        return Term((), (*deltas, *factors))
+
+    def merged(
+        self, name: str, terms: Sequence[Term], theta: tuple[Index, ...]
+    ) -> tuple[Term, ...]:
+        """Add up terms of one structure that are no outer products: they are one array."""
+        kept: list[Term] = []
+        single: dict[tuple[Scalar, ...], list[Term]] = {}
+        for term in terms:
+            arrays = [f for f in term.factors if not isinstance(f, Delta)]
+            if len(arrays) > 1:
+                kept.append(term)
+            else:
+                deltas = tuple(f for f in term.factors if isinstance(f, Delta))
+                single.setdefault(deltas, []).append(Term((), tuple(arrays)))
+        for deltas, group in single.items():
+            if len(group) == 1:
+                kept.append(Term((), (*deltas, *group[0].factors)))
+            else:
+                access = self.name_sum(f"J_{self.tag}{name}", group, (*self.out, *theta))
+                kept.append(Term((), (*deltas, access)))
+        return tuple(kept)
+
+
+def _letter(position: int) -> str:
+    return "ijklpqrstuvw"[position % 12]
+
+
+def _inner(factor: Scalar, bound: Sequence[Index]) -> bool:
+    return any(i in bound for i in indices_of(factor))
+
+
+def _plain(access: Access) -> bool:
+    """Whether its positions are distinct bare indices."""
+    bare = [p.bare if isinstance(p, Affine) else None for p in access.at]
+    return None not in bare and len(set(bare)) == len(bare)
+
+
+def _is_simple(term: Term) -> bool:
+    rest = [f for f in term.factors if not isinstance(f, Delta)]
+    return not term.bound and len(rest) <= 1 and all(
+        isinstance(f, Access) and _plain(f) for f in rest
+    )
+
+
+def _is_structural(factor: Scalar, out: Sequence[Index], at: Sequence[Index]) -> bool:
+    """Whether it is a delta between free indices or data of the sample: structure, not value."""
+    if not isinstance(factor, Delta):
+        return False
+    free = set(out) | set(at)
+    used = set(indices_of(factor))
+    lookup = isinstance(factor.left, Lookup) or isinstance(factor.right, Lookup)
+    return (lookup and not used - free - _batches(factor)) or used <= free
+
+
+def _batches(factor: Scalar) -> set[Index]:
+    from symgrad.program import BATCH
+
+    return {i for i in indices_of(factor) if i.dim == BATCH}
+
+
+def _tie(term: Term, out: Sequence[Index], at: Sequence[Index]) -> Term:
+    """Read tied positions by the output's index: delta(i, j) c[j] becomes delta(i, j) c[i]."""
+    mapping: dict[Index, Affine] = {}
+    for factor in term.factors:
+        if not isinstance(factor, Delta):
+            continue
+        left, right = _bare(factor.left), _bare(factor.right)
+        for here, there in ((left, right), (right, left)):
+            if here in at and there in out and here is not None and there is not None:
+                mapping.setdefault(here, Affine.of(there))
+    if not mapping:
+        return term
+    factors = tuple(f if isinstance(f, Delta) else substitute(f, mapping) for f in term.factors)
+    return Term(term.bound, factors)
+
+
+def _bare(position: Position) -> Index | None:
+    return position.bare if isinstance(position, Affine) else None
+
+
+def _groups(factors: Sequence[Scalar], bound: Sequence[Index]) -> list[tuple[Scalar, ...]]:
+    """Group factors of one term: numbers and functions join the first array with their indices."""
+    arrays = [[f] for f in factors if isinstance(f, Access) and _plain(f)]
+    for factor in factors:
+        if isinstance(factor, Access) and _plain(factor):
+            continue
+        used = set(indices_of(factor))
+        home = next((g for g in arrays if used <= set(indices_of(g[0]))), None)
+        if home is None:
+            arrays.append([factor])
+        else:
+            home.append(factor)
+    return [tuple(g) for g in arrays]
+
+
+def reads(definition: Definition) -> tuple[str, ...]:
+    """Return the names of all arrays a definition reads, lookups included."""
+    found: dict[str, None] = {}
+    for scalar in scalars_of(definition.body):
+        for name in arrays_of(scalar):
+            found[name] = None
+    return tuple(found)
+
+
+__all__ = ["Names", "Results", "Sweep", "depends", "derive", "own_indices", "prepare", "reads"]

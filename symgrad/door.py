@@ -1,0 +1,136 @@
+"""The door of a generated module: sizes are solved from shapes and everything else is checked.
+
+Program -> lines of Python
+A dim is solved from an axis where it is the only unknown and stands linearly; the rest must agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symgrad.dims import Dim
+from symgrad.errors import ShapeError
+from symgrad.program import Array, Program, Reduce, Rowwise
+from symgrad.write_kernel import dim_text
+
+
+def spec_lines(program: Program) -> tuple[str, ...]:
+    """Return one line an array: name, rank, role, whether it has a batch axis."""
+    return tuple(
+        f"({a.name!r}, {len(a.axes)}, {a.role!r}, {a.batched})," for a in program.arrays
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a declared array, counted with the batch axis."""
+
+    array: str
+    number: int
+    dim: Dim
+
+
+def door_lines(program: Program) -> tuple[str, ...]:
+    """Return the body of the door."""
+    names = [a.name for a in program.arrays]
+    tuple_text = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
+    lines = [f"arrays, dtype, single = _arrays({tuple_text})"]
+    used = [n for n in names]
+    lines.append(f"{', '.join(used)}{',' if len(used) == 1 else ''} = arrays")
+    batched = [a.name for a in program.arrays if a.batched]
+    if batched:
+        lines.append(f"n_B = {batched[0]}.shape[0]")
+    known, solving = _solve(program)
+    lines += solving
+    for check in program.checks:
+        low, high, limit = dim_text(check.low), dim_text(check.high), dim_text(check.limit)
+        lines.append(f"_fits({low}, {high}, {limit}, {check.message!r})")
+    for array in program.arrays:
+        if array.vocabulary is not None:
+            lines.append(f"_in_range({array.name!r}, {array.name}, {dim_text(array.vocabulary)})")
+    for definition in program.definitions:
+        for index in definition.indices:
+            if index.dim.symbol is None and index.dim.constant is None and index != program.batch:
+                line = f"_natural({dim_text(index.dim)}, {str(index.dim)!r})"
+                if line not in lines:
+                    lines.append(line)
+        body = definition.body
+        if isinstance(body, Reduce) and body.kind in ("max", "min"):
+            for index in body.bound:
+                message = f"{body.kind} over an empty axis in {definition.name}"
+                lines.append(f"_nonempty({dim_text(index.dim)}, {message!r})")
+        if isinstance(body, Rowwise):
+            continue
+    first = ["n_B"] if batched else []
+    sizes = [*first, *(f"n_{n}" for n in sorted(known))]
+    joined = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+    lines.append(f"return arrays, {joined}, dtype, single")
+    return tuple(lines)
+
+
+def _axes(array: Array) -> list[Axis]:
+    first = 1 if array.batched else 0
+    return [Axis(array.name, n + first, d) for n, d in enumerate(array.axes)]
+
+
+def _solve(program: Program) -> tuple[dict[str, str], list[str]]:
+    """Return where each dim comes from, and the lines that solve and check all axes."""
+    axes = [axis for array in program.arrays for axis in _axes(array)]
+    wanted = {n for axis in axes for n in axis.dim.names}
+    wanted |= {n for a in program.arrays if a.vocabulary is not None for n in a.vocabulary.names}
+    known: dict[str, str] = {}
+    lines: list[str] = []
+    open_axes = sorted(axes, key=lambda axis: axis.dim.symbol is None)
+    progress = True
+    while progress:
+        progress = False
+        for axis in list(open_axes):
+            unknown = [n for n in axis.dim.names if n not in known]
+            where = f"{axis.array}.shape[{axis.number}]"
+            text = dim_text(axis.dim)
+            if not unknown:
+                open_axes.remove(axis)
+                source = _source(axis.dim, known)
+                lines.append(
+                    f"_same({axis.array!r}, {axis.number}, {where}, {text}, {str(axis.dim)!r}, {source!r})"
+                )
+                progress = True
+                continue
+            if len(unknown) == 1:
+                line = _solved(axis, unknown[0], where)
+                if line is not None:
+                    open_axes.remove(axis)
+                    known[unknown[0]] = f"axis {axis.number} of {axis.array}"
+                    lines.append(line)
+                    progress = True
+                    break
+    missing = sorted(wanted - set(known))
+    if missing:
+        raise ShapeError(
+            f"no declared shape determines {', '.join(missing)}",
+            hint=f'give it when compiling: dims={{"{missing[0]}": ...}}',
+        )
+    return known, lines
+
+
+def _source(dim: Dim, known: dict[str, str]) -> str:
+    found = list(dict.fromkeys(known[n] for n in dim.names))
+    return " and ".join(found) if found else "the declaration"
+
+
+def _solved(axis: Axis, name: str, where: str) -> str | None:
+    """Return the line that solves a dim standing linearly in an axis, or None."""
+    if axis.dim.symbol == name:
+        return f"n_{name} = {where}"
+    rest = axis.dim.substitute({name: 0})
+    linear = axis.dim - rest
+    if len(linear.terms) != 1:
+        return None
+    monomial, factor = linear.terms[0]
+    others = Dim(((tuple(m for m in monomial if m[0] != name), factor),))
+    if dict(monomial).get(name) != 1 or name in others.names or name in rest.names:
+        return None
+    return (
+        f"n_{name} = _solved({axis.array!r}, {axis.number}, {where}, {dim_text(rest)}, "
+        f"{dim_text(others)}, {name!r}, {str(axis.dim)!r})"
+    )

@@ -1,0 +1,354 @@
+"""Every form a module offers, each a program of its own: forward, factors, vjp, jvp, dense.
+
+Derivation -> Forms
+A form lists definitions in an order that can be run, and the arrays it hands out; nothing that
+the selection did not ask for is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as _replace
+
+from symgrad.contract import contract
+from symgrad.derivation import Derivation, Jacobian
+from symgrad.derive import Names, Sweep, depends, own_indices, reads
+from symgrad.partials import local_partials
+from symgrad.program import (
+    Access,
+    Affine,
+    Array,
+    Definition,
+    Delta,
+    Index,
+    Program,
+    Scalar,
+    Supply,
+    Term,
+    affine_of,
+    indices_of,
+    move,
+)
+from symgrad.program import rebuild as rebuild_scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a form hands out under `key`: an array of the given axes (batch first if batched)."""
+
+    key: tuple[str, ...]
+    array: str
+    indices: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A runnable list of definitions; `given` are arrays passed in beside the declared ones."""
+
+    name: str
+    definitions: tuple[Definition, ...]
+    results: tuple[Result, ...]
+    given: tuple[Array, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One array of a factored Jacobian; `label` is how users see it, indices name its axes.
+
+    `array` None stands for ones.
+    """
+
+    label: str
+    array: str | None
+    indices: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FactoredTerm:
+    """Deltas times factors."""
+
+    deltas: tuple[Delta, ...]
+    factors: tuple[Factor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """A Jacobian as labelled factors, with the programs that make it dense or compact.
+
+    `shared` are the deltas all terms have; `untied` the theta axes they leave free.
+    """
+
+    jacobian: Jacobian
+    terms: tuple[FactoredTerm, ...]
+    shared: tuple[Delta, ...]
+    untied: tuple[Index, ...]
+    dense: Definition
+    compact: Definition | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """All forms of one derivation."""
+
+    program: Program
+    derivation: Derivation
+    forward: Form
+    factors: Form
+    structured: tuple[Structured, ...]
+    vjp: Form
+    vjp_per_sample: Form
+    jvp: Form
+    saved: tuple[str, ...]
+
+
+def forms(derivation: Derivation) -> Forms:
+    """Return every form of the derivation."""
+    program = derivation.program
+    names = Names(program)
+    names.taken |= {d.name for d in derivation.adjoints}
+    supply = Supply(derivation.serial)
+    outputs = _output_results(program)
+    forward = Form("forward", needed(program.definitions, [r.array for r in outputs]), outputs)
+    structured = tuple(_structure(derivation, j, names) for j in derivation.jacobians)
+    arrays = [f.array for s in structured for t in s.terms for f in t.factors if f.array]
+    everything = (*program.definitions, *derivation.adjoints)
+    wanted = [*(r.array for r in outputs), *arrays]
+    factors = Form("factors", needed(everything, wanted), outputs)
+    vjp = _vjp(derivation, names, supply, per_sample=False)
+    per_sample = _vjp(derivation, names, supply, per_sample=True)
+    own = {d.name for d in program.definitions}
+    saved = dict.fromkeys(
+        n for f in (vjp, per_sample) for d in f.definitions if d.name not in own
+        for n in reads(d) if n in own
+    )
+    jvp = _jvp(derivation, names, supply)
+    return Forms(
+        program, derivation, forward, factors, structured, vjp, per_sample, jvp, tuple(saved)
+    )
+
+
+def needed(definitions: Sequence[Definition], wanted: Iterable[str]) -> tuple[Definition, ...]:
+    """Return those definitions that `wanted` depends on, in the same order."""
+    table = {d.name: d for d in definitions}
+    marked: set[str] = set()
+    stack = list(wanted)
+    while stack:
+        name = stack.pop()
+        if name in table and name not in marked:
+            marked.add(name)
+            stack += reads(table[name])
+    return tuple(d for d in definitions if d.name in marked)
+
+
+def _output_results(program: Program) -> tuple[Result, ...]:
+    found = []
+    for name in program.outputs:
+        definition = program.definition(name)
+        assert definition is not None
+        found.append(Result((name,), name, definition.indices))
+    return tuple(found)
+
+
+LETTERS = ("G", "h", "k", "l", "q", "r")
+
+
+def _structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Structured:
+    terms = tuple(_labelled(derivation, jacobian, n, t) for n, t in enumerate(jacobian.terms))
+    if len(terms) == 1 and len(terms[0].factors) == 1:
+        only = terms[0].factors[0]
+        if only.array is not None or not _reaches_out(terms[0], only, jacobian):
+            terms = (FactoredTerm(terms[0].deltas, (Factor("J", only.array, only.indices),)),)
+    shared = list(jacobian_deltas(jacobian.terms[0])) if jacobian.terms else []
+    for term in jacobian.terms[1:]:
+        shared = [d for d in shared if d in term.factors]
+    tied = {i for d in shared for i in (_tied_axis(d, jacobian),) if i is not None}
+    untied = tuple(i for i in jacobian.theta if i not in tied)
+    first = _batch_of(derivation, jacobian)
+    dense = Definition(
+        names.new(f"jac_{jacobian.parameter}_dense"),
+        (*first, *jacobian.out, *jacobian.theta),
+        jacobian.terms,
+        written=False,
+    )
+    compact = None
+    if tied and jacobian.terms:
+        kept = tuple(
+            Term(t.bound, tuple(f for f in t.factors if not _drops(f, shared, tied, jacobian)))
+            for t in jacobian.terms
+        )
+        mapping = {
+            i: p for d in shared for i, p in (_tie_of(d, jacobian),) if i in tied and i is not None
+        }
+        kept = tuple(_read_by_out(t, mapping) for t in kept)
+        compact = Definition(
+            names.new(f"jac_{jacobian.parameter}_compact"),
+            (*first, *jacobian.out, *untied),
+            kept,
+            written=False,
+        )
+    return Structured(jacobian, terms, tuple(shared), untied, dense, compact)
+
+
+def _reaches_out(term: FactoredTerm, factor: Factor, jacobian: Jacobian) -> bool:
+    return bool(set(factor.indices) & set(jacobian.out))
+
+
+def _batch_of(derivation: Derivation, jacobian: Jacobian) -> tuple[Index, ...]:
+    program = derivation.program
+    has_inputs = any(a.batched for a in program.arrays)
+    return (program.batch,) if has_inputs else ()
+
+
+def jacobian_deltas(term: Term) -> tuple[Delta, ...]:
+    """Return the deltas of a term."""
+    return tuple(f for f in term.factors if isinstance(f, Delta))
+
+
+def _tie_of(delta: Delta, jacobian: Jacobian) -> tuple[Index | None, Affine]:
+    """Return the theta axis that a delta ties to out axes, with the position it is tied to."""
+    for here, there in ((delta.left, delta.right), (delta.right, delta.left)):
+        if not isinstance(here, Affine) or not isinstance(there, Affine):
+            continue
+        if here.bare in jacobian.theta and here.bare is not None and there.bare in jacobian.out:
+            return here.bare, there
+    return None, Affine()
+
+
+def _tied_axis(delta: Delta, jacobian: Jacobian) -> Index | None:
+    return _tie_of(delta, jacobian)[0]
+
+
+def _drops(
+    factor: Scalar, shared: Sequence[Delta], tied: set[Index], jacobian: Jacobian
+) -> bool:
+    return isinstance(factor, Delta) and factor in shared and _tied_axis(factor, jacobian) in tied
+
+
+def _read_by_out(term: Term, mapping: dict[Index, Affine]) -> Term:
+    def change(node: Scalar) -> Scalar:
+        match node:
+            case Access():
+                return Access(node.array, tuple(move(p, mapping) for p in node.at))
+            case Delta():
+                return Delta(move(node.left, mapping), move(node.right, mapping))
+            case _:
+                return node
+
+    return Term(term.bound, tuple(rebuild_scalar(f, change) for f in term.factors))
+
+
+def _labelled(
+    derivation: Derivation, jacobian: Jacobian, position: int, term: Term
+) -> FactoredTerm:
+    """Give a term's arrays the names users see: G carries output axes, h the parameter's."""
+    suffix = "" if position == 0 else str(position + 1)
+    deltas = jacobian_deltas(term)
+    accesses = [f for f in term.factors if isinstance(f, Access)]
+    out = set(jacobian.out)
+    tied = [i for d in deltas for i in jacobian.out if i in indices_of(d)]
+    outward = [a for a in accesses if out & set(indices_of(a))]
+    local = [a for a in accesses if a not in outward]
+    factors: list[Factor] = []
+    letters = list(LETTERS)
+    if outward:
+        for access in (*outward, *local):
+            factors.append(_factor(letters.pop(0) + suffix, access))
+    else:
+        first = _batch_of(derivation, jacobian)
+        ones = tuple(dict.fromkeys((*first, *(i for i in jacobian.out if i in tied))))
+        factors.append(Factor(letters.pop(0) + suffix, None, ones))
+        for access in local:
+            factors.append(_factor(letters.pop(0) + suffix, access))
+    return FactoredTerm(deltas, tuple(factors))
+
+
+def _factor(label: str, access: Access) -> Factor:
+    indices = tuple(a.bare for p in access.at for a in affine_of(p) if a.bare is not None)
+    return Factor(label, access.array, indices)
+
+
+def _seed_arrays(program: Program, names: Names) -> tuple[Array, ...]:
+    several = len(program.outputs) > 1
+    found = []
+    for output in program.outputs:
+        axes = tuple(i.dim for i in own_indices(program, output))
+        batched = any(a.batched for a in program.arrays)
+        wish = f"u_{output}" if several else "u"
+        found.append(Array(names.new(wish), "input" if batched else "param", axes))
+    return tuple(found)
+
+
+def _vjp(derivation: Derivation, names: Names, supply: Supply, per_sample: bool) -> Form:
+    program = derivation.program
+    seeds = _seed_arrays(program, Names(program))
+    sweep = Sweep(program, derivation.selection, supply, names, prefix="d")
+    terms: dict[str, Term] = {}
+    for output, seed in zip(program.outputs, seeds, strict=True):
+        definition = program.definition(output)
+        assert definition is not None
+        own = own_indices(program, output)
+        at = (program.batch, *own) if seed.batched else own
+        access = Access(seed.name, tuple(Affine.of(i) for i in at))
+        shared = seed.batched and program.batch not in definition.indices and not per_sample
+        terms[output] = Term((program.batch,) if shared else (), (access,))
+    results = sweep.run(terms, (), per_sample)
+    closing: list[Definition] = []
+    handed: list[Result] = []
+    for name in derivation.selection.names:
+        theta, sum_terms = results[name]
+        array = program.array(name)
+        assert array is not None
+        with_batch = array.batched or (per_sample and any(a.batched for a in program.arrays))
+        indices = (program.batch, *theta) if with_batch else theta
+        definition = Definition(names.new(f"d_{name}"), indices, sum_terms, written=False)
+        closing.append(definition)
+        handed.append(Result((name,), definition.name, indices))
+    everything = (*program.definitions, *sweep.definitions, *closing)
+    name = "vjp_per_sample" if per_sample else "vjp"
+    return Form(name, needed(everything, [r.array for r in handed]), tuple(handed), seeds)
+
+
+def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:
+    """Forward tangents: t_z = sum over accesses of (d z / d access) * t_access."""
+    program, selection = derivation.program, derivation.selection
+    active = depends(program, selection.names)
+    tangent = {
+        n: names.new(f"t_{n}") for n in (*selection.names, *(d.name for d in program.definitions))
+        if n in active
+    }
+    given = []
+    for name in selection.names:
+        array = program.array(name)
+        assert array is not None
+        given.append(_replace(array, name=tangent[name]))
+    definitions: list[Definition] = list(program.definitions)
+    for definition in program.definitions:
+        if definition.name not in active or definition.frozen:
+            continue
+        sweep = Sweep(program, selection, supply, names, prefix="t")
+        local = local_partials(definition, active.__contains__, supply, names.new)
+        definitions += local.supports
+        terms = []
+        for partial in local.partials:
+            access = Access(tangent[partial.access.array], partial.access.at)
+            term = contract(Term(partial.bound, (*partial.factors, access)))
+            if term is not None:
+                terms.append(sweep.split(tangent[definition.name], term, definition.indices))
+        definitions += sweep.definitions
+        definitions.append(
+            Definition(tangent[definition.name], definition.indices, tuple(terms), written=False)
+        )
+    results = []
+    for output in program.outputs:
+        definition = program.definition(output)
+        assert definition is not None
+        if output not in tangent or not any(d.name == tangent[output] for d in definitions):
+            tangent[output] = names.new(f"t_{output}")
+            definitions.append(Definition(tangent[output], definition.indices, (), written=False))
+        results.append(Result((output,), tangent[output], definition.indices))
+    wanted = [*(r.array for r in results), *program.outputs]
+    return Form("jvp", needed(definitions, wanted), tuple(results), tuple(given))
+
+
+__all__ = ["Factor", "FactoredTerm", "Form", "Forms", "Result", "Structured", "forms", "needed"]

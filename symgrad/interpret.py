@@ -1,0 +1,427 @@
+"""Evaluate a program, or a derived Jacobian, straight from its definition: the reference.
+
+Program, {name: array} -> {name: array of every definition}
+Every index is an arange on its own axis, every sum is carried out over all of its range; nothing
+is shared with the compiler, so that it can judge it. With `precision` all numbers are mpmath's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from symgrad.derivation import Derivation
+from symgrad.dims import Dim
+from symgrad.errors import ArgumentError, InternalError, ShapeError
+from symgrad.exact import exact
+from symgrad.numeric import numeric
+from symgrad.program import (
+    Access,
+    Affine,
+    Apply,
+    Constant,
+    Definition,
+    Delta,
+    Guard,
+    Index,
+    Lookup,
+    Number,
+    Place,
+    Position,
+    Program,
+    Reduce,
+    Rowwise,
+    Scalar,
+    Size,
+    Term,
+    indices_of,
+)
+from symgrad.rows import reduce_rows, softmax_rows
+from symgrad.sizes import sizes as solve_sizes
+
+Values = NDArray[Any]
+Functions = Mapping[str, Callable[..., Any]]
+
+SLOPE_DIGITS = 30
+"""Derivative nodes of a float64 evaluation are computed with so many digits, then rounded."""
+
+
+def interpret(
+    program: Program,
+    arrays: Mapping[str, Any],
+    *,
+    held: Mapping[str, Values] | None = None,
+    precision: int | None = None,
+    functions: Functions | None = None,
+) -> dict[str, Values]:
+    """Return the value of every definition; batched ones have the batch axis first.
+
+    `arrays` holds every declared array but consts with a default, inputs with their batch axis.
+    `held` replaces definitions by given values. `precision` is a number of decimal digits; then
+    the results are object arrays of mpf. `functions` gives values of abstract functions.
+    Raises ArgumentError for a missing or unknown array, ShapeError for one of the wrong shape.
+    """
+    with _working(precision):
+        run = _start(program, arrays, precision, functions)
+        run.run(program.definitions, held or {})
+        return {d.name: run.values[d.name] for d in program.definitions}
+
+
+def evaluate_jacobian(
+    derivation: Derivation,
+    output: str,
+    parameter: str,
+    arrays: Mapping[str, Any],
+    *,
+    precision: int | None = None,
+    functions: Functions | None = None,
+) -> Values:
+    """Return the dense Jacobian `[B, *out, *p]` of a derivation's closed form.
+
+    Without any input there is no B. Errors as for `interpret`.
+    """
+    program = derivation.program
+    jacobian = derivation.jacobian(output, parameter)
+    with _working(precision):
+        run = _start(program, arrays, precision, functions)
+        run.run((*program.definitions, *derivation.adjoints), {})
+        batched = any(array.batched for array in program.arrays)
+        axes = (*((program.batch,) if batched else ()), *jacobian.out, *jacobian.theta)
+        return run.terms(jacobian.terms, axes)
+
+
+def interpret_terms(
+    program: Program,
+    definitions: Sequence[Definition],
+    terms: tuple[Term, ...],
+    axes: tuple[Index, ...],
+    arrays: Mapping[str, Any],
+    *,
+    precision: int | None = None,
+    functions: Functions | None = None,
+) -> Values:
+    """Return a sum of terms over `axes`, after running further definitions on top of a program.
+
+    `arrays` may hold more than the program declares (a cotangent `u`): those are read as given.
+    """
+    declared = {array.name for array in program.arrays}
+    with _working(precision):
+        run = _start(
+            program, {n: a for n, a in arrays.items() if n in declared}, precision, functions
+        )
+        run.values.update({n: run.numbers(a) for n, a in arrays.items() if n not in declared})
+        run.run((*program.definitions, *definitions), {})
+        return run.terms(terms, axes)
+
+
+def domains_hold(
+    program: Program, arrays: Mapping[str, Any], *, functions: Functions | None = None
+) -> tuple[bool, ...]:
+    """Return, for each condition of the program, whether it holds for every element."""
+    if not program.conditions:
+        return ()
+    run = _start(program, arrays, None, functions)
+    run.run(program.definitions, {})
+    masks = [run.full(c.mask, _with_batch(program, c.indices, c.mask)) for c in program.conditions]
+    return tuple(bool(np.all(mask != 0)) for mask in masks)
+
+
+def _with_batch(program: Program, indices: tuple[Index, ...], mask: Scalar) -> tuple[Index, ...]:
+    missing = program.batch in indices_of(mask) and program.batch not in indices
+    return (program.batch, *indices) if missing else indices
+
+
+def bind(program: Program, arrays: Mapping[str, Any]) -> dict[str, Values]:
+    """Return all declared arrays as numpy arrays, defaults filled in, integers for indices.
+
+    Raises ArgumentError for a missing or unknown name.
+    """
+    unknown = [name for name in arrays if program.array(name) is None]
+    if unknown:
+        raise ArgumentError(f"{program.name} has no array {unknown[0]}")
+    bound: dict[str, Values] = {}
+    for array in program.arrays:
+        value = arrays.get(array.name, array.default)
+        if value is None:
+            raise ArgumentError(f"{program.name} needs the array {array.name}")
+        bound[array.name] = np.asarray(value, dtype=np.int64 if array.role == "index" else None)
+    return bound
+
+
+def _working(precision: int | None) -> Any:
+    return nullcontext() if precision is None else mpmath.workdps(precision)
+
+
+def _start(
+    program: Program,
+    arrays: Mapping[str, Any],
+    precision: int | None,
+    functions: Functions | None,
+) -> _Run:
+    bound = bind(program, arrays)
+    solved = solve_sizes(program, {name: value.shape for name, value in bound.items()})
+    run = _Run(solved, {}, precision, functions or {})
+    run.values = {n: a if a.dtype == np.int64 else run.numbers(a) for n, a in bound.items()}
+    for array in program.arrays:
+        if array.role != "index":
+            run.values[array.name] = run.numbers(bound[array.name])
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A factor, or a product of some: its value where `support`, exactly zero elsewhere."""
+
+    value: Values
+    support: Values
+    indices: frozenset[Index]
+
+    def times(self, other: _Part) -> _Part:
+        support = self.support & other.support
+        zero = np.zeros((), self.value.dtype)
+        value = np.where(support, self.value * other.value, zero)
+        return _Part(value, support, self.indices | other.indices)
+
+    def summed(self, index: Index, axis: int) -> _Part:
+        value = np.add.reduce(self.value, axis=axis, keepdims=True)
+        support = np.any(self.support, axis=axis, keepdims=True)
+        return _Part(value, support, self.indices - {index})
+
+
+@dataclass(slots=True)
+class _Run:
+    """One evaluation: sizes of dims and the arrays computed so far."""
+
+    sizes: dict[str, int]
+    values: dict[str, Values]
+    precision: int | None
+    functions: Functions
+
+    def run(self, definitions: Sequence[Definition], held: Mapping[str, Values]) -> None:
+        """Evaluate definitions in order into `values`."""
+        with np.errstate(all="ignore"):
+            for definition in definitions:
+                if definition.name in held:
+                    self.values[definition.name] = held[definition.name]
+                else:
+                    self.values[definition.name] = self.definition(definition)
+
+    def definition(self, definition: Definition) -> Values:
+        body = definition.body
+        if isinstance(body, Reduce):
+            return self.reduce(body, definition.indices)
+        if isinstance(body, Rowwise):
+            return self.rowwise(body, definition.indices)
+        return self.terms(body, definition.indices)
+
+    def numbers(self, value: Any) -> Values:
+        """Return an array as float64, or exactly as mpf."""
+        array = np.asarray(value)
+        if self.precision is None:
+            return array.astype(np.float64)
+        return _lift(lambda z: z if isinstance(z, mpmath.mpf) else mpmath.mpf(float(z)))(array)
+
+    def number(self, value: Any, axes: tuple[Index, ...]) -> Values:
+        return self.numbers(value).reshape((1,) * len(axes))
+
+    def size(self, dim: Dim) -> int:
+        try:
+            return max(0, dim.evaluate(self.sizes))
+        except KeyError as missing:
+            raise ShapeError(
+                f"no array tells the size of {missing.args[0]}",
+                hint="give it by dims={...}",
+            ) from None
+
+    def shape(self, axes: tuple[Index, ...]) -> tuple[int, ...]:
+        return tuple(self.size(index.dim) for index in axes)
+
+    def terms(self, terms: tuple[Term, ...], axes: tuple[Index, ...]) -> Values:
+        """Return the sum of terms as an array over exactly `axes`."""
+        total = np.broadcast_to(self.number(0, axes), self.shape(axes))
+        with np.errstate(all="ignore"):
+            for term in terms:
+                total = total + self.term(term, axes)
+        return np.array(total)
+
+    def term(self, term: Term, axes: tuple[Index, ...]) -> Values:
+        """Return one term; sums each bound index as soon as all factors that hold it are met."""
+        layout = (*axes, *term.bound)
+        parts = [self.part(factor, layout) for factor in term.factors]
+        bound = list(term.bound)
+        while bound:
+            index = min(bound, key=lambda i: len(_touched(parts, i)))
+            bound.remove(index)
+            meeting = [part for part in parts if index in part.indices]
+            parts = [part for part in parts if index not in part.indices]
+            if meeting:
+                parts.append(_product(meeting).summed(index, layout.index(index)))
+            else:
+                parts.append(self.whole(self.size(index.dim), layout))
+        value = _product([self.whole(1, layout), *parts]).value
+        return value.reshape(value.shape[: len(axes)])
+
+    def whole(self, value: int, layout: tuple[Index, ...]) -> _Part:
+        number = self.number(value, layout)
+        return _Part(number, np.ones(number.shape, bool), frozenset())
+
+    def part(self, factor: Scalar, layout: tuple[Index, ...]) -> _Part:
+        indices = frozenset(indices_of(factor))
+        if isinstance(factor, (Delta, Guard)):
+            mask = self.mask(factor, layout)
+            return _Part(self.numbers(mask), mask, indices)
+        if isinstance(factor, Apply) and factor.function == "mul" and not any(factor.order):
+            return _product([self.part(arg, layout) for arg in factor.args])
+        value = self.scalar(factor, layout)
+        return _Part(value, np.ones(value.shape, bool), indices)
+
+    def mask(self, scalar: Delta | Guard, layout: tuple[Index, ...]) -> Values:
+        if isinstance(scalar, Delta):
+            same = self.position(scalar.left, layout) == self.position(scalar.right, layout)
+            return np.asarray(same)
+        place = self.position(scalar.position, layout)
+        return np.asarray((place >= 0) & (place < self.size(scalar.dim)))
+
+    def position(self, position: Position, layout: tuple[Index, ...]) -> Values:
+        """Return integers over `layout`; axes it does not depend on have length 1."""
+        if isinstance(position, Lookup):
+            found, _ = self.gather(position.array, position.at, layout)
+            return found.astype(np.int64)
+        return self.affine(position, layout)
+
+    def affine(self, affine: Affine, layout: tuple[Index, ...]) -> Values:
+        shape = [1] * len(layout)
+        offset = affine.offset.evaluate(self.sizes) if affine.offset.terms else 0
+        total = np.full(shape, offset, np.int64)
+        for index, coefficient in affine.terms:
+            if index not in layout:
+                raise InternalError(f"index {index} is neither free nor bound")
+            axis = layout.index(index)
+            along = [1] * len(layout)
+            along[axis] = -1
+            total = total + coefficient * np.arange(self.size(index.dim)).reshape(along)
+        return total
+
+    def gather(
+        self, name: str, at: tuple[Position, ...], layout: tuple[Index, ...]
+    ) -> tuple[Values, Values]:
+        """Return elements of an array, and where the positions are inside it (clamped if not)."""
+        if name not in self.values:
+            raise InternalError(f"{name} is read before it is defined")
+        array = self.values[name]
+        if len(at) != array.ndim:
+            raise InternalError(
+                f"{name} has {array.ndim} axes and is read with {len(at)} positions"
+            )
+        if not at:
+            return array.reshape((1,) * len(layout)), np.ones((1,) * len(layout), bool)
+        places = [self.position(position, layout) for position in at]
+        inside = np.ones((1,) * len(layout), bool)
+        for place, size in zip(places, array.shape, strict=True):
+            inside = inside & (place >= 0) & (place < size)
+        if array.size == 0:
+            return np.zeros(inside.shape, array.dtype), inside
+        clamped = [np.clip(p, 0, size - 1) for p, size in zip(places, array.shape, strict=True)]
+        return array[tuple(clamped)], inside
+
+    def scalar(self, scalar: Scalar, layout: tuple[Index, ...]) -> Values:
+        """Return a scalar over `layout`, axes it does not depend on having length 1."""
+        match scalar:
+            case Number():
+                return self.number(scalar.value, layout)
+            case Constant():
+                pi = np.float64(np.pi) if self.precision is None else +mpmath.mp.pi
+                return self.number(pi, layout)
+            case Size():
+                return self.number(scalar.dim.evaluate(self.sizes), layout)
+            case Place():
+                return self.numbers(self.affine(scalar.affine, layout))
+            case Access():
+                found, inside = self.gather(scalar.array, scalar.at, layout)
+                found = self.numbers(found) if found.dtype == np.int64 else found
+                # outside the array is nan: harmless under a guard, visible without one
+                return found if np.all(inside) else np.where(inside, found, self.numbers(np.nan))
+            case Apply():
+                return self.apply(scalar, layout)
+            case _:
+                return self.numbers(self.mask(scalar, layout))
+
+    def apply(self, node: Apply, layout: tuple[Index, ...]) -> Values:
+        """Return a function's value, or its partial derivative, element by element."""
+        if node.function == "mul" and not any(node.order):
+            return self.part(node, layout).value
+        args = [self.scalar(arg, layout) for arg in node.args]
+        kernel = None
+        if self.precision is None and not any(node.order):
+            kernel = self.functions.get(node.function) or numeric(node.function)
+        if kernel is not None:
+            return np.asarray(kernel(*args), dtype=np.float64)
+        function = _lift(exact(node.function, node.order, self.functions))
+        if self.precision is not None:
+            return function(*args)
+        with mpmath.workdps(SLOPE_DIGITS):
+            exactly = [_lift(lambda z: mpmath.mpf(float(z)))(arg) for arg in args]
+            return function(*exactly).astype(np.float64)
+
+    def reduce(self, body: Reduce, axes: tuple[Index, ...]) -> Values:
+        """Return a reduction over all bound axes at once, in C order."""
+        full = self.full(body.body, (*axes, *body.bound))
+        kept = full.shape[: len(axes)]
+        length = int(np.prod(full.shape[len(axes) :], dtype=np.int64))
+        return reduce_rows(body.kind, full.reshape((*kept, length)))
+
+    def full(self, scalar: Scalar, layout: tuple[Index, ...]) -> Values:
+        with np.errstate(all="ignore"):
+            return np.broadcast_to(self.scalar(scalar, layout), self.shape(layout))
+
+    def rowwise(self, body: Rowwise, axes: tuple[Index, ...]) -> Values:
+        """Return softmax or log_softmax: the bound axes stand where the positions read stand."""
+        reads = dict(zip(body.at, body.bound, strict=True))
+        layout = tuple(reads.get(index, index) for index in axes)
+        full = self.full(body.body, layout)
+        along = tuple(layout.index(index) for index in body.bound)
+        last = tuple(range(-len(along), 0))
+        moved = np.moveaxis(full, along, last)
+        kept = moved.shape[: moved.ndim - len(along)]
+        length = int(np.prod(moved.shape[len(kept) :], dtype=np.int64))
+        result = softmax_rows(body.kind, moved.reshape((*kept, length)))
+        return np.moveaxis(result.reshape(moved.shape), last, along)
+
+
+def _touched(parts: list[_Part], index: Index) -> frozenset[Index]:
+    empty: frozenset[Index] = frozenset()
+    return empty.union(*(part.indices for part in parts if index in part.indices))
+
+
+def _product(parts: list[_Part]) -> _Part:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.times(part)
+    return total
+
+
+def _lift(function: Callable[..., Any]) -> Callable[..., Values]:
+    """Apply a function of mpf to object arrays element by element, scalars included."""
+
+    def lifted(*args: Values) -> Values:
+        spread = np.broadcast_arrays(*args)
+        result = np.empty(spread[0].shape, dtype=object)
+        for place in np.ndindex(*result.shape):
+            result[place] = function(*(arg[place] for arg in spread))
+        return result
+
+    return lifted
+
+
+def batch_size(program: Program, arrays: Mapping[str, Any]) -> int | None:
+    """Return B as the batched arrays have it, or None in a layer without inputs."""
+    for array in program.arrays:
+        if array.batched:
+            return int(np.asarray(arrays[array.name]).shape[0])
+    return None

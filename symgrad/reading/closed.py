@@ -1,0 +1,81 @@
+"""A closed form: one derivative as a formula fit for a paper, and as terms that can be evaluated.
+
+Derivation -> closed_forms -> ClosedForm, ...
+`terms` are program terms (what is computed); `shown` is the same value with common factors
+outside, in an order people write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from symgrad.program import Definition, Index, Program, Scalar, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`sum over bound of the product of factors`; unlike a term its factors may hold sums."""
+
+    bound: tuple[Index, ...]
+    factors: tuple[Shown, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """A sum in parentheses; the empty one is zero."""
+
+    pieces: tuple[Piece, ...]
+
+
+Shown = Union[Scalar, Summed]
+
+
+@dataclass(frozen=True, slots=True)
+class Restricted:
+    """A simpler form that holds only where `condition` (not asserted by the layer) does."""
+
+    condition: Scalar
+    shown: Summed
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedForm:
+    """d output[out] / d parameter[theta] for reading.
+
+    `out` and `theta` give one index per axis; axes of literal length 1 are not printed.
+    `named` are the adjoint definitions that `terms` still read, in an order that can be run.
+    """
+
+    program: Program
+    output: str
+    parameter: str
+    out: tuple[Index, ...]
+    theta: tuple[Index, ...]
+    terms: tuple[Term, ...]
+    shown: Summed
+    named: tuple[Definition, ...] = ()
+    restricted: tuple[Restricted, ...] = ()
+    serial: int = 0
+
+
+def reads(shown: Shown) -> tuple[str, ...]:
+    """Return the names of the arrays a shown formula reads, each once, in order."""
+    from symgrad.program import arrays_of
+
+    found: dict[str, None] = {}
+
+    def visit(node: Shown) -> None:
+        if isinstance(node, Summed):
+            for piece in node.pieces:
+                for factor in piece.factors:
+                    visit(factor)
+        else:
+            found.update(dict.fromkeys(arrays_of(node)))
+
+    visit(shown)
+    return tuple(found)
+
+
+__all__ = ["ClosedForm", "Piece", "Restricted", "Shown", "Summed", "reads"]

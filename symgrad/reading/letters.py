@@ -1,0 +1,68 @@
+"""Print names of indices, chosen last: a written name where it is free, else the next letter.
+
+Index, scope -> letter
+Two indices visible at once never share a letter; dims and arrays keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from symgrad.program import Index, Program
+
+ALPHABET = "ijklpqrsuvwabcdefgh"
+
+
+@dataclass(slots=True)
+class Letters:
+    """The letters in use in one equation."""
+
+    taken: frozenset[str]
+    used: dict[Index, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(program: Program, free: Iterable[Index] = (), also: Iterable[str] = ()) -> Letters:
+        """Return letters for an equation of `program` whose free indices are `free`."""
+        letters = Letters(taken_names(program) | frozenset(also))
+        for index in free:
+            letters.take(index)
+        return letters
+
+    def take(self, index: Index) -> str:
+        """Return the letter of `index`, choosing one if it has none yet."""
+        if index not in self.used:
+            self.used[index] = next(self._candidates(index.name))
+        return self.used[index]
+
+    def _candidates(self, wish: str) -> Iterator[str]:
+        barred = self.taken | set(self.used.values())
+        if wish.isidentifier() and wish not in barred:
+            yield wish
+        for number in range(1000):
+            suffix = str(number) if number else ""
+            for letter in ALPHABET:
+                if letter + suffix not in barred:
+                    yield letter + suffix
+
+    @contextmanager
+    def bind(self, bound: Iterable[Index]) -> Iterator[tuple[str, ...]]:
+        """Give letters to bound indices for the length of a `with`, yield them."""
+        fresh = [index for index in bound if index not in self.used]
+        try:
+            yield tuple(self.take(index) for index in bound)
+        finally:
+            for index in fresh:
+                del self.used[index]
+
+
+def taken_names(program: Program) -> frozenset[str]:
+    """Return the names that dims, arrays and definitions of a program occupy."""
+    names = {a.name for a in program.arrays} | {d.name for d in program.definitions}
+    for array in program.arrays:
+        for axis in array.axes:
+            names.update(axis.names)
+        if array.vocabulary is not None:
+            names.update(array.vocabulary.names)
+    return frozenset(names)

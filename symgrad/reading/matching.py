@@ -1,0 +1,171 @@
+"""Recognise a formula as the body of a definition: `tanh(z[i])` is `y[i]`.
+
+Scalar pattern, Scalar -> positions of the pattern's indices
+Names are then read instead of bodies, as people write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from symgrad.reading.closed import Shown, Summed
+from symgrad.reading.products import Product, product_of, tidy_scalar
+from symgrad.program import (
+    Access,
+    Affine,
+    Apply,
+    Definition,
+    Delta,
+    Guard,
+    Index,
+    Place,
+    Position,
+    Program,
+    Size,
+    Scalar,
+)
+from symgrad.reading.same import merge_equal, rename
+
+Found = dict[Index, Position]
+
+
+def match_scalar(pattern: Scalar, scalar: Scalar, free: frozenset[Index], found: Found) -> bool:
+    """Extend `found` so that `pattern` becomes `scalar`, or return False."""
+    match pattern, scalar:
+        case Access(name, at), Access(other, there):
+            return name == other and match_positions(at, there, free, found)
+        case Apply(name, args, order), Apply(other, values, same):
+            if (name, order, len(args)) != (other, same, len(values)):
+                return False
+            return all(
+                match_scalar(a, v, free, found) for a, v in zip(args, values, strict=True)
+            )
+        case Delta(a, b), Delta(c, d):
+            return match_positions((a, b), (c, d), free, found)
+        case Place(a), Place(b):
+            return match_positions((a,), (b,), free, found)
+        case Guard(a, dim), Guard(b, other_dim):
+            return dim == other_dim and match_positions((a,), (b,), free, found)
+        case _:
+            return pattern == scalar
+
+
+def match_positions(
+    pattern: Sequence[Position], at: Sequence[Position], free: frozenset[Index], found: Found
+) -> bool:
+    """Extend `found` so that the positions agree, or return False."""
+    if len(pattern) != len(at):
+        return False
+    for expected, position in zip(pattern, at, strict=True):
+        bare = expected.bare if isinstance(expected, Affine) else None
+        if bare is not None and bare in free:
+            if found.setdefault(bare, position) != position:
+                return False
+        elif expected != position:
+            return False
+    return True
+
+
+@dataclass(slots=True)
+class Meanings:
+    """What the definitions of a program say: values by body, sums by summand."""
+
+    program: Program
+    renames: dict[str, str]
+    values: dict[str, list[tuple[Definition, Scalar]]]
+    sums: list[tuple[Definition, Index, Product, Product]]
+
+    @staticmethod
+    def of(program: Program) -> Meanings:
+        """Return the meanings of all definitions; named ones are found first."""
+        program, renames = merge_equal(program)
+        values: dict[str, list[tuple[Definition, Scalar]]] = {}
+        sums: list[tuple[Definition, Index, Product, Product]] = []
+        for definition in sorted(program.definitions, key=lambda d: not d.written):
+            body = definition.body
+            if definition.frozen or not isinstance(body, tuple) or len(body) != 1:
+                continue
+            term = body[0]
+            product = product_of(term.factors)
+            if not term.bound and len(product.over) == 1 and not product.under:
+                atom, power = next(iter(product.over.items()))
+                if power == 1 and product.number == 1 and isinstance(atom, Apply):
+                    values.setdefault(atom.function, []).append((definition, atom))
+            elif len(term.bound) == 1:
+                _add_sum(definition, term.bound[0], product, sums)
+        return Meanings(program, renames, values, sums)
+
+    def renamed(self, scalar: Scalar) -> Scalar:
+        """Return the scalar reading one name for each value."""
+        return rename(scalar, self.renames)
+
+    def value_of(self, scalar: Scalar) -> Access | None:
+        """Return the element that is defined as this scalar, if there is one."""
+        if not isinstance(scalar, Apply):
+            return None
+        tidied = tidy_scalar(scalar)
+        for definition, body in self.values.get(scalar.function, ()):
+            found: Found = {}
+            free = frozenset(definition.indices)
+            if match_scalar(body, tidied, free, found) and len(found) == len(free):
+                return Access(definition.name, tuple(found[i] for i in definition.indices))
+        return None
+
+    def sum_of(self, product: Product, over: Index) -> Product | None:
+        """Return what `sum over one index` of a product is by a definition, if there is one.
+
+        A fact must bind every index of its definition.
+        """
+        for definition, bound, summand, rest in self.sums:
+            found: Found = {}
+            free = frozenset((*definition.indices, bound))
+            if not _match_product(summand, product, free, found):
+                continue
+            if found.get(bound) != Affine.of(over) or bound.dim != over.dim:
+                continue
+            others = [found.get(i) for i in definition.indices]
+            if any(p is None or p == Affine.of(over) for p in others):
+                continue
+            at = tuple(p for p in others if p is not None)
+            result = Product((), product.number / rest.number)
+            result.over = {Access(definition.name, at): 1, **rest.under}
+            result.under = dict(rest.over)
+            return result
+        return None
+
+
+def _add_sum(
+    definition: Definition,
+    bound: Index,
+    product: Product,
+    sums: list[tuple[Definition, Index, Product, Product]],
+) -> None:
+    summand, rest = Product(), Product((), product.number)
+    for atom, power in product.over.items():
+        (rest if isinstance(atom, Size) else summand).over[atom] = power
+    for atom, power in product.under.items():
+        (rest if isinstance(atom, Size) else summand).under[atom] = power
+    sums.append((definition, bound, summand, rest))
+
+
+def _match_product(pattern: Product, product: Product, free: frozenset[Index], found: Found) -> bool:
+    if len(pattern.over) != len(product.over) or len(pattern.under) != len(product.under):
+        return False
+    return _match_side(pattern.over, product.over, free, found) and _match_side(
+        pattern.under, product.under, free, found
+    )
+
+
+def _match_side(
+    pattern: dict[Shown, int], side: dict[Shown, int], free: frozenset[Index], found: Found
+) -> bool:
+    for (expected, power), (atom, same) in zip(pattern.items(), side.items(), strict=True):
+        if power != same or isinstance(expected, Summed) or isinstance(atom, Summed):
+            return False
+        if not match_scalar(expected, atom, free, found):
+            return False
+    return True
+
+
+__all__ = ["Meanings", "match_scalar"]

@@ -1,0 +1,180 @@
+"""Slopes as the textbook writes them: `1 - y²` where `y = tanh(z)` has a name.
+
+Apply with an order -> Scalar
+sympy differentiates one body over opaque real symbols; a form in terms of the value is taken
+where it is the shorter one. For reading only: kernels use forms that stay exact in saturation.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import sympy
+
+from symgrad.functions import FUNCTIONS
+from symgrad.reading.matching import Meanings
+from symgrad.reading.products import tidy_scalar
+from symgrad.program import Access, Apply, Constant, Number, Scalar, rebuild, walk
+
+LONGEST = 14
+"""A slope with more nodes than this keeps its name: `gelu'(z)`."""
+
+
+def write_slopes(scalar: Scalar, meanings: Meanings) -> Scalar:
+    """Return the scalar with first derivatives of known functions written out if that is short."""
+
+    def change(node: Scalar) -> Scalar:
+        if isinstance(node, Apply) and sum(node.order) == 1:
+            return _slope(node, meanings)
+        return node
+
+    if not any(isinstance(n, Apply) and n.order for n in walk(scalar)):
+        return scalar
+    return tidy_scalar(rebuild(scalar, change))
+
+
+def _slope(node: Apply, meanings: Meanings) -> Scalar:
+    value: Scalar | None = meanings.value_of(Apply(node.function, node.args))
+    named = value is not None
+    if value is None:
+        value = Apply(node.function, node.args)
+    place = node.order.index(1)
+    best: tuple[int, Scalar] = (LONGEST, node)
+    for form in _forms(node.function, place, len(node.args), named):
+        candidate = _fill(form, value, node.args)
+        best = min(best, (_cost(candidate), candidate), key=lambda pair: pair[0])
+    return best[1]
+
+
+@lru_cache(maxsize=4096)
+def _forms(function: str, place: int, arity: int, named: bool) -> tuple[Scalar, ...]:
+    """Return a function's slope over the arguments `#0, #1, ..` and its value `#y`."""
+    entry = FUNCTIONS.get(function)
+    if entry is None:
+        return ()
+    symbols = [sympy.Symbol(f"#{n}", real=True) for n in range(arity)]
+    y = sympy.Symbol("#y", real=True)
+    found: list[Scalar | None] = []
+    from_value = getattr(entry, "from_value", None)
+    if from_value is not None and place == 0:
+        try:
+            found.append(from_sympy(sympy.sympify(from_value(y, *symbols))))
+        except (TypeError, NotImplementedError):
+            pass
+    if entry.body is not None:
+        found.append(_body_slope(entry.body(*symbols), symbols[place]))
+    return tuple(form for form in found if form is not None)
+
+
+def _body_slope(body: sympy.Expr, symbol: sympy.Symbol) -> Scalar | None:
+    slope = sympy.diff(body, symbol)
+    if slope.has(sympy.Derivative, sympy.DiracDelta, sympy.Heaviside, sympy.Subs):
+        return None
+    best: Scalar | None = None
+    for candidate in (slope, sympy.factor_terms(slope), sympy.powsimp(slope)):
+        form = from_sympy(candidate)
+        if form is not None and (best is None or _cost(form) < _cost(best)):
+            best = form
+    return best
+
+
+def _fill(form: Scalar, value: Scalar, args: tuple[Scalar, ...]) -> Scalar:
+    def change(node: Scalar) -> Scalar:
+        if isinstance(node, Access) and node.array.startswith("#"):
+            return value if node.array == "#y" else args[int(node.array[1:])]
+        return node
+
+    return tidy_scalar(rebuild(form, change))
+
+
+def _cost(scalar: Scalar) -> int:
+    """Count what a reader reads; a comparison counts less than the nodes it has."""
+    cost = 0
+    for node in walk(scalar):
+        cost += 0 if isinstance(node, Number) and node.value in (0, 1) else 1
+    return cost
+
+
+_FUNCTIONS: dict[object, str] = {
+    sympy.exp: "exp", sympy.log: "log", sympy.sin: "sin", sympy.cos: "cos", sympy.tan: "tan",
+    sympy.sinh: "sinh", sympy.cosh: "cosh", sympy.tanh: "tanh", sympy.asin: "arcsin",
+    sympy.acos: "arccos", sympy.atan: "arctan", sympy.asinh: "arcsinh", sympy.acosh: "arccosh",
+    sympy.atanh: "arctanh", sympy.erf: "erf", sympy.erfc: "erfc", sympy.Abs: "abs",
+    sympy.sign: "sign", sympy.gamma: "gamma", sympy.loggamma: "lgamma", sympy.digamma: "digamma",
+}
+_RELATIONS: dict[object, str] = {
+    sympy.StrictLessThan: "lt", sympy.LessThan: "le", sympy.StrictGreaterThan: "gt",
+    sympy.GreaterThan: "ge", sympy.Equality: "eq", sympy.Unequality: "ne",
+}
+
+
+def from_sympy(expr: sympy.Basic) -> Scalar | None:
+    """Return a sympy expression as a scalar, symbols as accesses; None if it has no such form."""
+    if isinstance(expr, sympy.Symbol):
+        return Access(expr.name)
+    if expr is sympy.pi:
+        return Constant("pi")
+    if isinstance(expr, sympy.Integer):
+        return Number(int(expr))
+    if isinstance(expr, sympy.Float):
+        return Number(float(expr))
+    if isinstance(expr, sympy.Rational):
+        return Apply("div", (Number(int(expr.p)), Number(int(expr.q))))
+    if isinstance(expr, sympy.Piecewise):
+        return _cases(expr)
+    if isinstance(expr, sympy.Pow):
+        return _power(expr)
+    name = _FUNCTIONS.get(expr.func) or _RELATIONS.get(expr.func)
+    args = [from_sympy(a) for a in _ordered(expr)]
+    if any(a is None for a in args):
+        return None
+    known = tuple(a for a in args if a is not None)
+    if name is not None:
+        return Apply(name, known)
+    if isinstance(expr, sympy.Add | sympy.Mul | sympy.And | sympy.Or):
+        joint = {sympy.Add: "add", sympy.Mul: "mul", sympy.And: "and_", sympy.Or: "or_"}[expr.func]
+        total = known[0]
+        for arg in known[1:]:
+            total = Apply(joint, (total, arg))
+        return total
+    return None
+
+
+def _ordered(expr: sympy.Basic) -> tuple[sympy.Basic, ...]:
+    """Return arguments in an order that does not depend on hashes, numbers first."""
+    if isinstance(expr, sympy.Add | sympy.Mul | sympy.And | sympy.Or):
+        return tuple(sorted(expr.args, key=lambda a: (not a.is_number, sympy.default_sort_key(a))))
+    return expr.args
+
+
+def _power(expr: sympy.Pow) -> Scalar | None:
+    base, exponent = from_sympy(expr.base), from_sympy(expr.exp)
+    if base is None or exponent is None:
+        return None
+    if expr.base is sympy.E:
+        return Apply("exp", (exponent,))
+    if expr.exp == sympy.Rational(1, 2):
+        return Apply("sqrt", (base,))
+    if expr.exp == sympy.Rational(-1, 2):
+        return Apply("reciprocal", (Apply("sqrt", (base,)),))
+    if isinstance(expr.exp, sympy.Integer) and expr.exp < 0:
+        below: Scalar = base if expr.exp == -1 else Apply("pow", (base, Number(-int(expr.exp))))
+        return Apply("div", (Number(1), below))
+    return Apply("pow", (base, exponent))
+
+
+def _cases(expr: sympy.Piecewise) -> Scalar | None:
+    """Return nested choices; the last case is taken as the rest."""
+    total: Scalar | None = None
+    for value, condition in reversed(expr.args):
+        case = from_sympy(value)
+        if case is None:
+            return None
+        if total is None:
+            total = case
+            continue
+        mask = from_sympy(condition)
+        if mask is None:
+            return None
+        total = Apply("where", (mask, case, total))
+    return total

@@ -1,0 +1,271 @@
+"""The steps of a derivation, each one equation in text and in LaTeX.
+
+Derivation, ClosedForm, ... -> Step, ...
+There are as many steps as definitions, local derivatives and adjoints: linear in the layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from symgrad.reading.closed import ClosedForm, Summed
+from symgrad.reading.collect import collect
+from symgrad.contract import contract
+from symgrad.derivation import Derivation
+from symgrad.reading.facts import use_facts
+from symgrad.reading.hands import Hand, LatexHand, TextHand
+from symgrad.reading.letters import Letters
+from symgrad.reading.matching import Meanings
+from symgrad.partials import local_partials
+from symgrad.program import (
+    Access,
+    Affine,
+    Definition,
+    Delta,
+    Index,
+    Program,
+    Supply,
+    Term,
+    scalars_of,
+    walk,
+)
+from symgrad.simplify import finish, flat, same_sums
+from symgrad.reading.write import Writer
+
+Kind = Literal["domain", "definitions", "local derivatives", "chain rule", "result"]
+HANDS: tuple[Hand, Hand] = (TextHand(), LatexHand())
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of a derivation."""
+
+    kind: Kind
+    text: str
+    latex: str
+
+
+def derivation_steps(
+    derivation: Derivation, forms: Sequence[ClosedForm]
+) -> tuple[Step, ...]:
+    """Return all steps in the order they are read."""
+    page = Page.of(derivation)
+    steps: list[Step] = []
+    for condition in derivation.program.conditions:
+        free = tuple(i for i in condition.indices if i != derivation.program.batch)
+        steps.append(_two("domain", *(
+            page.writer(hand, free).condition(condition.mask) for hand in HANDS
+        )))
+    steps += [page.definition(d) for d in derivation.program.definitions]
+    steps += page.local_derivatives()
+    steps += [page.adjoint(a) for a in derivation.adjoints]
+    for form in forms:
+        steps.append(_two("result", *(equation(form, hand) for hand in HANDS)))
+        both = zip(*(domains(form, hand) for hand in HANDS), strict=True)
+        steps += [_two("result", text, latex) for text, latex in both]
+    return tuple(steps)
+
+
+def _two(kind: Kind, text: str, latex: str) -> Step:
+    return Step(kind, text, latex)
+
+
+def equation(form: ClosedForm, hand: Hand) -> str:
+    """Return `∂y_i/∂W_jk = ...` in index style."""
+    writer = form_writer(form, hand)
+    return f"{_left(form, writer)} = {writer.shown(form.shown)}"
+
+
+def _left(form: ClosedForm, writer: Writer) -> str:
+    out = [writer.position(Affine.of(i)) for i in form.out if i.dim.constant != 1]
+    theta = [writer.position(Affine.of(i)) for i in form.theta if i.dim.constant != 1]
+    left, right = (
+        writer.hand.indexed(form.output, out), writer.hand.indexed(form.parameter, theta)
+    )
+    if isinstance(writer.hand, TextHand):
+        left = form.output + (f"[{','.join(out)}]" if out else "")
+        right = form.parameter + (f"[{','.join(theta)}]" if theta else "")
+    return writer.hand.partial(left, right, "∂")
+
+
+def domains(form: ClosedForm, hand: Hand) -> tuple[str, ...]:
+    """Return the simpler forms that hold on a part of the numbers, each with its condition."""
+    lines = []
+    for case in form.restricted:
+        writer = form_writer(form, hand)
+        word = r"\quad\text{where } " if isinstance(hand, LatexHand) else "  where "
+        condition = writer.condition(case.condition)
+        lines.append(f"{_left(form, writer)} = {writer.shown(case.shown)}{word}{condition}")
+    return tuple(lines)
+
+
+def form_writer(form: ClosedForm, hand: Hand) -> Writer:
+    """Return a writer whose letters suit a closed form."""
+    free = [i for i in (*form.out, *form.theta) if i.dim.constant != 1]
+    definitions = {d.name: d for d in (*form.program.definitions, *form.named)}
+    letters = Letters.of(form.program, free)
+    return Writer(form.program, hand, letters, definitions, frozenset(d.name for d in form.named))
+
+
+@dataclass(slots=True)
+class Page:
+    """What all steps of one derivation share."""
+
+    derivation: Derivation
+    meanings: Meanings
+    supply: Supply
+    definitions: Mapping[str, Definition]
+    adjoints: frozenset[str]
+
+    @staticmethod
+    def of(derivation: Derivation) -> Page:
+        """Return the page of a derivation."""
+        definitions = {d.name: d for d in (*derivation.program.definitions, *derivation.adjoints)}
+        adjoints = frozenset(d.name for d in derivation.adjoints)
+        meanings = Meanings.of(derivation.program)
+        return Page(derivation, meanings, Supply(derivation.serial), definitions, adjoints)
+
+    @property
+    def program(self) -> Program:
+        """The layer's program."""
+        return self.derivation.program
+
+    def writer(self, hand: Hand, free: Sequence[Index]) -> Writer:
+        """Return a writer that names every definition instead of writing it in place."""
+        named = {name: _named(d) for name, d in self.definitions.items()}
+        return Writer(self.program, hand, Letters.of(self.program, free), named, self.adjoints)
+
+    def definition(self, definition: Definition) -> Step:
+        """Return `z_i = ...`."""
+        free = tuple(i for i in definition.indices if i != self.program.batch)
+        lines = []
+        for hand in HANDS:
+            writer = self.writer(hand, [i for i in free if i.dim.constant != 1])
+            left = writer.access(_itself(definition))[0]
+            lines.append(f"{left} = {writer.body(definition, {})[0]}")
+        return Step("definitions", *lines)
+
+    def adjoint(self, definition: Definition) -> Step:
+        """Return the equation of a named adjoint."""
+        if not isinstance(definition.body, tuple):
+            step = self.definition(definition)
+            return Step("chain rule", step.text, step.latex)
+        free = [i for i in definition.indices if i != self.program.batch and i.dim.constant != 1]
+        shown = self.shown(definition.body)
+        lines = []
+        for hand in HANDS:
+            writer = self.writer(hand, free)
+            left = writer.access(_itself(definition))[0]
+            lines.append(f"{left} = {writer.shown(shown)}")
+        return Step("chain rule", *lines)
+
+    def shown(self, terms: Sequence[Term]) -> Summed:
+        """Return terms in textbook shape."""
+        products = [p for t in terms for p in flat(t, self.program, self.meanings)]
+        products = same_sums(use_facts(products, self.meanings), self.supply)
+        return collect(finish(products, self.meanings, ()))
+
+    def local_derivatives(self) -> list[Step]:
+        """Return ∂ definition / ∂ array for every array it reads directly and that matters."""
+        active = _active(self.derivation)
+        steps: list[Step] = []
+        for definition in self.program.definitions:
+            if definition.frozen or definition.name not in active:
+                continue
+            steps += self.partials(definition, active)
+        return steps
+
+    def partials(self, definition: Definition, active: frozenset[str]) -> list[Step]:
+        """Return the local derivatives of one definition."""
+        local = local_partials(definition, active.__contains__, self.supply, lambda wish: wish)
+        found: dict[str, tuple[tuple[Index, ...], list[Term]]] = {}
+        own = tuple(
+            self.supply.fresh(i.name, i.dim) for i in definition.indices if i != self.program.batch
+        )
+        at = [i for i in definition.indices if i != self.program.batch]
+        tie = tuple(Delta(Affine.of(o), Affine.of(i)) for o, i in zip(own, at, strict=True))
+        for partial in local.partials:
+            target = partial.access.array
+            positions = [p for p in partial.access.at if p != Affine.of(self.program.batch)]
+            if target not in found:
+                axes = tuple(self.supply.fresh(_wish(n), d) for n, d in
+                             enumerate(self.axes(target, len(positions))))
+                found[target] = (axes, [])
+            axes, terms = found[target]
+            deltas = tuple(Delta(Affine.of(a), p) for a, p in zip(axes, positions, strict=True))
+            term = contract(
+                Term((*at, *partial.bound), (*tie, *partial.factors, *deltas)), prefer=tuple(at)
+            )
+            if term is not None:
+                terms.append(term)
+        return [
+            self.partial_step(definition, target, own, axes, terms)
+            for target, (axes, terms) in found.items()
+        ]
+
+    def axes(self, name: str, rank: int) -> list[object]:
+        """Return the dims of an array without the batch."""
+        array = self.program.array(name)
+        if array is not None:
+            return list(array.axes)
+        definition = self.definitions[name]
+        return [i.dim for i in definition.indices if i != self.program.batch][:rank]
+
+    def partial_step(
+        self,
+        definition: Definition,
+        target: str,
+        own: tuple[Index, ...],
+        axes: tuple[Index, ...],
+        terms: list[Term],
+    ) -> Step:
+        """Return one local derivative, with what is held fixed."""
+        shown = self.shown(terms)
+        held = [n for n in _reads(definition) if n != target]
+        lines = []
+        for hand in HANDS:
+            free = [i for i in (*own, *axes) if i.dim.constant != 1]
+            writer = self.writer(hand, free)
+            left = writer.access(Access(definition.name, tuple(Affine.of(i) for i in own)))[0]
+            right = writer.access(Access(target, tuple(Affine.of(i) for i in axes)))[0]
+            ratio = hand.partial(left, right, "∂")
+            if held:
+                names = ", ".join(hand.name(n) for n in held)
+                latex = isinstance(hand, LatexHand)
+                ratio = (
+                    rf"\left.{ratio}\right|_{{{names}}}" if latex else f"{ratio} |{{{names}}}"
+                )
+            lines.append(f"{ratio} = {writer.shown(shown)}")
+        return Step("local derivatives", *lines)
+
+
+def _named(definition: Definition) -> Definition:
+    from dataclasses import replace
+
+    return definition if definition.written else replace(definition, written=True)
+
+
+def _itself(definition: Definition) -> Access:
+    return Access(definition.name, tuple(Affine.of(i) for i in definition.indices))
+
+
+def _wish(position: int) -> str:
+    return "ijklpqrsuvw"[position % 11]
+
+
+def _reads(definition: Definition) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for scalar in scalars_of(definition.body):
+        found.update({n.array: None for n in walk(scalar) if isinstance(n, Access)})
+    return tuple(found)
+
+
+def _active(derivation: Derivation) -> frozenset[str]:
+    """Return the arrays through which the selected derivatives flow."""
+    active = set(derivation.selection.names)
+    for definition in derivation.program.definitions:
+        if not definition.frozen and active & set(_reads(definition)):
+            active.add(definition.name)
+    return frozenset(active)

@@ -1,0 +1,211 @@
+"""Closed forms for readers: adjoints written out, slopes in textbook shape, factors taken out.
+
+Derivation -> ClosedForm, ...
+No step changes where a formula is defined, except under a condition that the layer asserts or
+that the closed form states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from symgrad.reading.closed import ClosedForm, Restricted, Summed
+from symgrad.reading.collect import collect
+from symgrad.contract import fold, relocate
+from symgrad.derivation import Derivation, Jacobian
+from symgrad.reading.domains import assumed_monomials, needed_positive, under
+from symgrad.reading.facts import use_facts
+from symgrad.reading.inline import inline
+from symgrad.reading.matching import Meanings
+from symgrad.reading.products import Product, like_terms, product_of, scalars, tidy_scalar
+from symgrad.program import (
+    Access,
+    Affine,
+    Apply,
+    Definition,
+    Index,
+    Number,
+    Position,
+    Program,
+    Scalar,
+    Supply,
+    Term,
+    arrays_of,
+    rebuild,
+    scalars_of,
+)
+from symgrad.reading.slopes import write_slopes
+
+
+def closed_forms(derivation: Derivation) -> tuple[ClosedForm, ...]:
+    """Return the closed form of every Jacobian, in the derivation's order."""
+    meanings = Meanings.of(derivation.program)
+    supply = Supply(derivation.serial)
+    return tuple(closed_form(derivation, j, meanings, supply) for j in derivation.jacobians)
+
+
+def closed_form(
+    derivation: Derivation, jacobian: Jacobian, meanings: Meanings, supply: Supply
+) -> ClosedForm:
+    """Return one Jacobian as a formula fit for a paper."""
+    adjoints = {d.name: d for d in derivation.adjoints}
+    terms = inline(jacobian.terms, adjoints, supply)
+    products = [p for t in terms for p in flat(t, derivation.program, meanings)]
+    products = same_sums(use_facts(products, meanings), supply)
+    assumed = assumed_monomials(derivation.program)
+    main = finish(products, meanings, assumed)
+    restricted: list[Restricted] = []
+    for condition in needed_positive(products, meanings, assumed):
+        there = finish(products, meanings, (*assumed, condition))
+        if len(there) and _size(there) < _size(main):
+            shown = collect(there)
+            restricted.append(Restricted(_positive(condition), shown, _terms(there)))
+    final = _terms(main)
+    return ClosedForm(
+        derivation.program,
+        jacobian.output,
+        jacobian.parameter,
+        jacobian.out,
+        jacobian.theta,
+        final,
+        collect(main),
+        _still_read(final, derivation.adjoints),
+        tuple(restricted),
+        supply.serial,
+    )
+
+
+def flat(term: Term, program: Program, meanings: Meanings) -> list[Product]:
+    """Return a term as products, without indices of literal length 1."""
+    single = {
+        i: Affine.of(0)
+        for i in {*term.bound, *(i for f in term.factors for i in _indices(f))}
+        if i.dim.constant == 1
+    }
+    factors = [f for f in (relocate(g, dict(single)) for g in term.factors) if f is not None]
+    folded = fold([f for f in factors if not _is_one(f)])
+    if folded is None:
+        return []
+    bound = tuple(i for i in term.bound if i not in single)
+    renamed = [meanings.renamed(f) for f in folded]
+    return [product_of((write_slopes(tidy_scalar(f), meanings) for f in renamed), bound)]
+
+
+def _indices(scalar: Scalar) -> tuple[Index, ...]:
+    from symgrad.program import indices_of
+
+    return indices_of(scalar)
+
+
+def _is_one(scalar: Scalar) -> bool:
+    from symgrad.program import Delta
+
+    return isinstance(scalar, Delta) and scalar.left == scalar.right
+
+
+def same_sums(products: Sequence[Product], supply: Supply) -> list[Product]:
+    """Let sums over equal ranges share their bound indices, so that equal terms are seen."""
+    pool: dict[tuple[object, int], Index] = {}
+    done: list[Product] = []
+    for product in products:
+        if not product.bound:
+            done.append(product)
+            continue
+        seen: dict[object, int] = {}
+        mapping: dict[Index, Position] = {}
+        for index in product.bound:
+            count = seen.get(index.dim, 0)
+            seen[index.dim] = count + 1
+            shared = pool.setdefault((index.dim, count), supply.fresh(index.name, index.dim))
+            mapping[index] = Affine.of(shared)
+        over, under_ = scalars(product)
+        factors = [relocate(f, mapping) for f in over]
+        below = [relocate(f, mapping) for f in under_]
+        result = product_of([f for f in factors if f is not None], tuple(
+            p.bare for p in mapping.values() if isinstance(p, Affine) and p.bare is not None
+        ))
+        for factor in below:
+            if factor is not None:
+                result = _divided(result, factor)
+        done.append(result)
+    return like_terms(done)
+
+
+def _divided(product: Product, factor: Scalar) -> Product:
+    quotient = product_of((Apply("div", (Number(1), factor)),))
+    result = product.copy()
+    result.number = result.number * quotient.number
+    for atom, power in quotient.over.items():
+        result.over[atom] = result.over.get(atom, 0) + power
+    for atom, power in quotient.under.items():
+        result.under[atom] = result.under.get(atom, 0) + power
+    return result
+
+
+def finish(
+    products: Sequence[Product], meanings: Meanings, positive: tuple[Product, ...]
+) -> list[Product]:
+    """Return the products simplified where `positive` are known to be so, values by their names."""
+    return like_terms([_named(under(p, positive, meanings), meanings) for p in products])
+
+
+def _named(product: Product, meanings: Meanings) -> Product:
+    """Read values by their names: `exp(z[i])` is `y[i]`."""
+
+    def change(node: Scalar) -> Scalar:
+        return meanings.value_of(node) or node if isinstance(node, Apply) else node
+
+    result = Product(product.bound, product.number)
+    for side, out in ((product.over, result.over), (product.under, result.under)):
+        for atom, power in side.items():
+            new = atom if isinstance(atom, Summed) else rebuild(atom, change)
+            out[new] = out.get(new, 0) + power
+    return result
+
+
+def _terms(products: Sequence[Product]) -> tuple[Term, ...]:
+    found: list[Term] = []
+    for product in products:
+        over, below = scalars(product)
+        factors = (*over, *(Apply("div", (Number(1), f)) for f in below))
+        found.append(Term(product.bound, factors))
+    return tuple(found)
+
+
+def _size(products: Sequence[Product]) -> int:
+    from symgrad.program import walk
+
+    return sum(
+        power * sum(1 for _ in walk(atom))
+        for p in products
+        for side in (p.over, p.under)
+        for atom, power in side.items()
+        if not isinstance(atom, Summed)
+    )
+
+
+def _positive(product: Product) -> Scalar:
+    from symgrad.reading.products import scalar_of
+
+    return Apply("gt", (scalar_of(product), Number(0)))
+
+
+def _still_read(
+    terms: Sequence[Term], adjoints: Sequence[Definition]
+) -> tuple[Definition, ...]:
+    """Return the adjoints the terms read, directly or through another, in order."""
+    wanted = {n for t in terms for f in t.factors for n in arrays_of(f)}
+    kept: list[Definition] = []
+    for definition in reversed(adjoints):
+        if definition.name in wanted:
+            kept.append(definition)
+            wanted.update(n for s in scalars_of(definition.body) for n in arrays_of(s))
+    return tuple(reversed(kept))
+
+
+def definitions_of(form: ClosedForm) -> Mapping[str, Definition]:
+    """Return all definitions a closed form may read, by name."""
+    return {d.name: d for d in (*form.program.definitions, *form.named)}
+
+
+__all__ = ["Access", "closed_form", "closed_forms", "definitions_of", "finish"]

@@ -1,0 +1,355 @@
+"""Jacobians as factors: every product is taken with the factors, nothing dense until asked for.
+
+One forward pass -> Jacobians -> arrays
+A product form is an einsum over the factors; a delta renames an axis, so zeros cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symgrad.captions import Caption
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.forms import FactoredTerm, Structured
+from symgrad.program import BATCH, Affine, Index
+
+Values = NDArray[Any]
+Key = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one forward pass left: checked arrays, sizes, and all factor arrays by name."""
+
+    module: ModuleType
+    arrays: Any
+    sizes: Mapping[str, int]
+    size_tuple: tuple[int, ...]
+    dtype: Any
+    single: bool
+    values: Mapping[str, Any]
+
+
+class Block:
+    """The Jacobian of one output with respect to one array, `[B, *out, *p]`, as factors.
+
+    Without a batch axis where a single sample was given or the layer has no inputs.
+    """
+
+    def __init__(
+        self, done: Pass, structured: Structured, words: Caption, name: str, batched: bool
+    ) -> None:
+        self._done = done
+        self._structured = structured
+        self._words = words
+        self._name = name
+        self._has_batch = batched
+        array = next(
+            a for a in (done.module.SHAPES or {}).items() if a[0] == structured.jacobian.parameter
+        )
+        self._is_input = "B" in array[1][:1] and batched and len(array[1]) > len(
+            structured.jacobian.theta
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the dense array."""
+        jacobian = self._structured.jacobian
+        own = tuple(self._size(i) for i in (*jacobian.out, *jacobian.theta))
+        return own if self._done.single or not self._has_batch else (self._batch, *own)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of all its arrays."""
+        return self._done.dtype
+
+    @property
+    def structure(self) -> str:
+        """What is zero and why: `delta(i, j) * C[b, i, k]`."""
+        return self._words.structure
+
+    @property
+    def formula(self) -> str:
+        """The sum of products of `factors()` that rebuilds the dense array."""
+        return self._words.formula
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The letters that structure and formula use for the axes of the dense array."""
+        return self._words.axes[1:] if self._done.single and self._has_batch else self._words.axes
+
+    def __repr__(self) -> str:
+        jacobian = self._structured.jacobian
+        return (
+            f"d{jacobian.output}/d{jacobian.parameter}[{', '.join(self.axes)}] of shape "
+            f"{self.shape} = {self.formula}"
+        )
+
+    def dense(self, out: Values | None = None) -> Values:
+        """Return the array `[B, *out, *p]`, written into `out` if it is given.
+
+        Raises ShapeError or ArgumentError if `out` does not fit.
+        """
+        return self._expand("dense", out)
+
+    def compact(self) -> Values:
+        """Return the entries that are not structurally zero; the dense array if there are none."""
+        kind = "dense" if self._structured.compact is None else "compact"
+        return self._expand(kind, None)
+
+    def factors(self) -> dict[str, Values]:
+        """Return the factor arrays by the names that `formula` uses."""
+        found = {}
+        for term in self._structured.terms:
+            for factor in term.factors:
+                if factor.array is None:
+                    shape = tuple(self._size(i) for i in factor.indices)
+                    array = np.broadcast_to(np.ones((), self._done.dtype), shape)
+                else:
+                    array = self._done.values[factor.array]
+                has_batch = any(i.dim == BATCH for i in factor.indices)
+                found[factor.label] = array[0] if has_batch and self._done.single else array
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
+        if copy is False:
+            raise ValueError("a structured Jacobian becomes an array only by making one")
+        dense = self.dense()
+        return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    def jvp(self, v: Any) -> Values:
+        """Return J v: `[*p]` (inputs: `[B, *in]`) to `[B, *out]`."""
+        jacobian = self._structured.jacobian
+        tangent = self._vector("v", v, jacobian.theta, self._is_input)
+        labels = (*((self._b,) if self._is_input else ()), *jacobian.theta)
+        out = (*((self._b,) if self._has_batch else ()), *jacobian.out)
+        return self._leave(self._contract(tangent, labels, out))
+
+    def vjp(self, u: Any) -> Values:
+        """Return Σ_b Σ_out u · J: `[B, *out]` to `[*p]`; inputs keep their batch axis."""
+        batch = (self._b,) if self._is_input else ()
+        result = self._back(u, batch)
+        return result[0] if self._is_input and self._done.single else result
+
+    def per_sample_vjp(self, u: Any) -> Values:
+        """Return Σ_out u · J for every sample: `[B, *out]` to `[B, *p]`."""
+        return self._leave(self._back(u, (self._b,) if self._has_batch else ()))
+
+    def norm(self) -> Values:
+        """Return the Frobenius norm for every sample, `[B]`."""
+        batch = (self._b,) if self._has_batch else ()
+        terms = self._structured.terms
+        if self._awkward or len(terms) > 1:
+            dense = self._whole()
+            axes = tuple(range(len(batch), dense.ndim))
+            return self._leave(np.sqrt(np.sum(dense * dense, axis=axes)))
+        total = np.zeros([self._size(i) for i in batch], self._done.dtype)
+        if terms:
+            names, operands, labels = self._operands(terms[0])
+            squares = [o * o for o in operands]
+            everything = (*batch, *self._structured.jacobian.out, *self._structured.jacobian.theta)
+            total = self._einsum(names, squares, labels, batch, everything)
+        return self._leave(np.sqrt(total))
+
+    # ------------------------------------------------------------ einsum over factors
+
+    @property
+    def _b(self) -> Index:
+        return _BATCH_INDEX
+
+    @property
+    def _batch(self) -> int:
+        return self._done.sizes["#B"]
+
+    def _size(self, index: Index) -> int:
+        return index.dim.evaluate(self._done.sizes)
+
+    @property
+    def _awkward(self) -> bool:
+        """Whether a delta ties more than two plain axes: then products go through the dense array."""
+        out = set(self._structured.jacobian.out)
+        for term in self._structured.terms:
+            seen: set[Index] = set()
+            for delta in term.deltas:
+                ends = [p.bare if isinstance(p, Affine) else None for p in (delta.left, delta.right)]
+                if None in ends or seen & set(ends) or set(ends) <= out or not set(ends) & out:
+                    return True
+                if ends[0] is not None and ends[1] is not None and ends[0].dim != ends[1].dim:
+                    return True
+                seen |= {e for e in ends if e is not None}
+        return False
+
+    def _operands(
+        self, term: FactoredTerm
+    ) -> tuple[dict[Index, Index], list[Values], list[tuple[Index, ...]]]:
+        """Return the renaming by deltas, the factor arrays and their axes."""
+        rename: dict[Index, Index] = {}
+        out = set(self._structured.jacobian.out)
+        for delta in term.deltas:
+            ends = [p.bare for p in (delta.left, delta.right) if isinstance(p, Affine) and p.bare]
+            if len(ends) == 2:
+                kept, gone = (ends[0], ends[1]) if ends[0] in out else (ends[1], ends[0])
+                rename[gone] = kept
+        operands, labels = [], []
+        for factor in term.factors:
+            axes = tuple(self._b if i.dim == BATCH else i for i in factor.indices)
+            if factor.array is None:
+                shape = tuple(self._size(i) for i in axes)
+                operands.append(np.broadcast_to(np.ones((), self._done.dtype), shape))
+            else:
+                operands.append(np.asarray(self._done.values[factor.array]))
+            labels.append(axes)
+        return rename, operands, labels
+
+    def _einsum(
+        self,
+        rename: Mapping[Index, Index],
+        operands: Sequence[Values],
+        labels: Sequence[tuple[Index, ...]],
+        result: Sequence[Index],
+        summed: Sequence[Index] = (),
+    ) -> Values:
+        """Contract; axes of `result` or `summed` that no operand has are supplied as ones."""
+        numbers: dict[Index, int] = {}
+
+        def number(index: Index) -> int:
+            return numbers.setdefault(rename.get(index, index), len(numbers))
+
+        arguments: list[Any] = []
+        present: set[int] = set()
+        for operand, axes in zip(operands, labels, strict=True):
+            codes = [number(i) for i in axes]
+            present |= set(codes)
+            arguments += [operand, codes]
+        for index in (*result, *summed):
+            if number(index) not in present:
+                present.add(number(index))
+                arguments += [np.ones(self._size(index), self._done.dtype), [number(index)]]
+        if not arguments:
+            return np.ones((), self._done.dtype)
+        return np.asarray(np.einsum(*arguments, [number(i) for i in result], optimize=True))
+
+    def _contract(
+        self, vector: Values, vector_axes: Sequence[Index], result: Sequence[Index]
+    ) -> Values:
+        """Return the sum over terms of the einsum with one vector."""
+        jacobian = self._structured.jacobian
+        batch = (self._b,) if self._has_batch else ()
+        everything = (*batch, *jacobian.out, *jacobian.theta)
+        if self._awkward:
+            pieces = [(({}), [self._whole()], [everything])]
+        else:
+            pieces = [self._operands(t) for t in self._structured.terms]
+        total = np.zeros([self._size(i) for i in result], self._done.dtype)
+        for rename, operands, labels in pieces:
+            total = total + self._einsum(
+                rename, [*operands, vector], [*labels, tuple(vector_axes)], result, everything
+            )
+        return total
+
+    def _back(self, u: Any, batch: tuple[Index, ...]) -> Values:
+        jacobian = self._structured.jacobian
+        cotangent = self._vector("u", u, jacobian.out, self._has_batch)
+        axes = (*((self._b,) if self._has_batch else ()), *jacobian.out)
+        return self._contract(cotangent, axes, (*batch, *jacobian.theta))
+
+    def _vector(self, name: str, value: Any, axes: Sequence[Index], batched: bool) -> Values:
+        """Return a checked vector with its batch axis."""
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise ArgumentError(f"{self._name}: {name} has dtype {array.dtype}, expected numbers")
+        own = tuple(self._size(i) for i in axes)
+        shape = (self._batch, *own) if batched and not self._done.single else own
+        if array.shape != shape:
+            raise ShapeError(f"{self._name}: {name} has shape {array.shape}, expected {shape}")
+        array = array.astype(self._done.dtype, copy=False)
+        return array[np.newaxis] if batched and self._done.single else array
+
+    def _leave(self, array: Values) -> Values:
+        """Take the batch axis off again where one sample was given."""
+        return array[0] if self._has_batch and self._done.single else array
+
+    def _whole(self) -> Values:
+        """Return the dense array with its batch axis."""
+        dense = self.dense()
+        return dense[np.newaxis] if self._has_batch and self._done.single else dense
+
+    def _expand(self, kind: str, out: Values | None) -> Values:
+        jacobian, done = self._structured.jacobian, self._done
+        key = jacobian.parameter
+        if not hasattr(done.module, f"_{kind}_{key}"):
+            key = f"{jacobian.output}_{key}"
+        driver = getattr(done.module, f"_{kind}_{key}")
+        result: Values = driver(
+            done.arrays, done.size_tuple, done.dtype, done.values, done.single, out
+        )
+        return result
+
+
+_BATCH_INDEX = Index("b", BATCH, 0)
+
+
+class Jacobians(Mapping[Key, Block]):
+    """All selected Jacobians of one call: θ -> Block, or (output, θ) -> Block.
+
+    `value` is the output of the same pass (a tuple for several outputs).
+    """
+
+    def __init__(self, value: Any, blocks: dict[tuple[str, str], Block], several: bool) -> None:
+        self.value = value
+        self._several = several
+        self._blocks = {(k if several else k[1]): b for k, b in blocks.items()}
+        self._by_pair = blocks
+
+    def __getitem__(self, key: Key) -> Block:
+        try:
+            return self._blocks[key]
+        except KeyError:
+            known = ", ".join(map(repr, self._blocks))
+            raise KeyError(f"no Jacobian for {key!r}; there are {known}") from None
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._blocks)
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self._blocks.values()))
+
+    def vjp(self, u: Any) -> dict[str, Values]:
+        """Return {θ: Σ_b Σ_out u · J}; `u` is a tuple where there are several outputs."""
+        return self._backward(u, "vjp")
+
+    def per_sample_vjp(self, u: Any) -> dict[str, Values]:
+        """Return {θ: Σ_out u · J for every sample}."""
+        return self._backward(u, "per_sample_vjp")
+
+    def _backward(self, u: Any, form: str) -> dict[str, Values]:
+        outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
+        given = dict(zip(outputs, u if self._several else (u,), strict=True))
+        total: dict[str, Values] = {}
+        for (output, parameter), block in self._by_pair.items():
+            part = getattr(block, form)(given[output])
+            total[parameter] = part if parameter not in total else total[parameter] + part
+        return total
+
+    def jvp(self, tangents: Mapping[str, Any]) -> Any:
+        """Return J t for {θ: tangent}; missing ones are zero. A tuple for several outputs."""
+        known = list(dict.fromkeys(parameter for _, parameter in self._by_pair))
+        for name in tangents:
+            if name not in known:
+                raise ArgumentError(f"no tangent for {name!r}; expected some of {known}")
+        values = self.value if self._several else (self.value,)
+        outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
+        totals = {o: np.zeros_like(v) for o, v in zip(outputs, values, strict=True)}
+        for (output, parameter), block in self._by_pair.items():
+            if parameter in tangents:
+                totals[output] = totals[output] + block.jvp(tangents[parameter])
+        return tuple(totals.values()) if self._several else totals[outputs[0]]

@@ -1,0 +1,153 @@
+"""Drivers as Python text: buffers, BLAS products and kernel calls in the order they run.
+
+Schedule -> lines
+A matrix product is written for the axes as they lie in memory; reshapes are views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from symgrad.dims import Dim
+from symgrad.program import Access, Affine, Index
+from symgrad.schedule import Kernel, Product, Schedule
+from symgrad.write_kernel import dim_text, write_kernel
+
+
+@dataclass(slots=True)
+class KernelBook:
+    """All kernels of a module; equal texts are one function."""
+
+    functions: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    helpers: dict[str, None] = field(default_factory=dict)
+
+    def add(self, kernel: Kernel, is_batched: Callable[[str], bool]) -> str:
+        """Return the statement that runs the kernel, having noted its text."""
+        text = write_kernel(kernel)
+        for helper in text.helpers:
+            self.helpers[helper] = None
+        if kernel.split:
+            batched = tuple(a for a in text.arrays if is_batched(a))
+        else:
+            batched = ()
+        shared = tuple(a for a in text.arrays if a not in batched)
+        sizes = tuple(s for s in text.sizes if not (kernel.split and s == "n_B"))
+        first = ("n_B",) if kernel.split else ()
+        parameters = ", ".join((*batched, *shared, *first, *sizes))
+        plain = any("(" in line.split("range(")[0] for line in text.lines)
+        decorator = "@sums" if any(" += " in x for x in text.lines) and not plain else "@loops"
+        body = "\n".join(text.lines)
+        key = f"({parameters}):\n{body}"
+        name = self.name(kernel, key)
+        self.functions[name] = f"{decorator}\ndef {name}({parameters}):\n{body}"
+        if not kernel.split:
+            return f"{name}({', '.join((*shared, *sizes))})"
+        return (
+            f"_share({name}, n_B, {dim_text(kernel.work)}, "
+            f"{_tuple(batched)}, {_tuple(shared)}, {_tuple(sizes)})"
+        )
+
+    def name(self, kernel: Kernel, key: str) -> str:
+        """Return the function name for a text, the same one for the same text."""
+        if key not in self.names:
+            wish = f"_fill_{kernel.writes[-1]}"
+            name, number = wish, 1
+            while name in self.functions:
+                number += 1
+                name = f"{wish}_{number}"
+            self.names[key] = name
+        return self.names[key]
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
+
+
+def shape_text(dims: Sequence[Dim]) -> str:
+    """Return a shape as Python text."""
+    return _tuple([dim_text(d) for d in dims]) if dims else "()"
+
+
+def driver_steps(
+    schedule: Schedule,
+    book: KernelBook,
+    is_batched: Callable[[str], bool],
+    given: Mapping[str, str] | None = None,
+) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Return, step by step, the arrays it completes and its lines.
+
+    `given` are buffers that exist already (an `out=`).
+    """
+    buffers = {b.name: b for b in schedule.buffers}
+    made = set(given or ())
+    steps: list[tuple[tuple[str, ...], list[str]]] = []
+    for step in schedule.steps:
+        writes = step.writes if isinstance(step, Kernel) else (step.target,)
+        lines = []
+        for name in writes:
+            if name not in made:
+                made.add(name)
+                dtype = "dtype" if buffers[name].kind == "float" else "np.int64"
+                lines.append(f"{name} = np.empty({shape_text(buffers[name].dims)}, {dtype})")
+        if isinstance(step, Kernel):
+            lines.append(book.add(step, is_batched))
+        else:
+            lines.append(product_line(step))
+        steps.append((writes, lines))
+    return steps
+
+
+def product_line(product: Product) -> str:
+    """Return one statement that computes a matrix product with np.matmul."""
+    p = product
+    direct = (*p.batch, *p.rows, *p.columns)
+    swapped = (*p.batch, *p.columns, *p.rows)
+    left, right, rows, columns = p.left, p.right, p.rows, p.columns
+    if p.target_indices != direct and p.target_indices == swapped:
+        left, right, rows, columns = right, left, columns, rows
+        direct = swapped
+    a = _operand(left, p.batch, rows, p.inner)
+    b = _operand(right, p.batch, p.inner, columns)
+    groups = [g for g in (rows, columns) if g]
+    flat = all(len(g) == 1 for g in groups)
+    if p.target_indices == direct:
+        if p.adds:
+            value = f"np.matmul({a}, {b})"
+            if not flat:
+                value += f".reshape({p.target}.shape)"
+            return f"{p.target} += {value}"
+        where = p.target if flat else f"{p.target}.reshape{_shape(p.batch, groups)}"
+        return f"np.matmul({a}, {b}, out={where})"
+    value = f"np.matmul({a}, {b})"
+    if not flat:
+        value += f".reshape({', '.join(dim_text(i.dim) for i in direct)})"
+    order = ", ".join(str(direct.index(i)) for i in p.target_indices)
+    return f"{p.target}[...] {'+=' if p.adds else '='} {value}.transpose({order})"
+
+
+def _operand(access: Access, batch: Sequence[Index], *groups: Sequence[Index]) -> str:
+    """Return an array with its axes in the order of the groups, each group one axis."""
+    axes = [p.bare for p in access.at if isinstance(p, Affine)]
+    kept = [g for g in groups if g]
+    want = [*batch, *(i for g in kept for i in g)]
+    order = [axes.index(i) for i in want]
+    text = access.array
+    if order != list(range(len(order))):
+        text += ".T" if len(order) == 2 else f".transpose({', '.join(map(str, order))})"
+    if any(len(g) != 1 for g in kept):
+        text += f".reshape{_shape(batch, kept)}"
+    return text
+
+
+def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
+    sizes = [dim_text(i.dim) for i in batch]
+    for group in groups:
+        factors = [dim_text(i.dim) for i in group]
+        wrapped = [f"({f})" if " " in f and len(factors) > 1 else f for f in factors]
+        sizes.append(" * ".join(wrapped) or "1")
+    return _tuple(sizes)
+
+
+__all__ = ["KernelBook", "driver_steps", "product_line", "shape_text"]

@@ -1,0 +1,379 @@
+"""Kernels as Python text: plain loops in the mathematics' own letters.
+
+Kernel -> KernelText
+Names are chosen last: loop variables avoid arrays and sizes, element values are called after
+their array and position (`z_bi`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from symgrad.dims import Dim
+from symgrad.errors import InternalError
+from symgrad.functions import kernel as function_kernel
+from symgrad.program import (
+    BATCH,
+    Access,
+    Affine,
+    Apply,
+    Constant,
+    Definition,
+    Delta,
+    Guard,
+    Index,
+    Lookup,
+    Number,
+    Place,
+    Position,
+    Reduce,
+    Rowwise,
+    Scalar,
+    Size,
+)
+from symgrad.schedule import Add, Begin, Clear, For, Kernel, Let, Node, Row, Store, When
+
+PRECEDENCE = {"add": 1, "sub": 1, "mul": 2, "div": 2, "neg": 3}
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """A kernel's parameters, size parameters and body lines; `helpers` are functions it calls."""
+
+    arrays: tuple[str, ...]
+    sizes: tuple[str, ...]
+    lines: tuple[str, ...]
+    helpers: tuple[str, ...]
+
+
+def write_kernel(kernel: Kernel) -> KernelText:
+    """Return the text of one kernel; arrays first, then the sizes of its loops."""
+    arrays = (*kernel.reads, *kernel.writes)
+    writer = Writer(taken=set(arrays))
+    writer.nodes(kernel.nodes, 1)
+    return KernelText(
+        arrays, tuple(sorted(writer.sizes)), tuple(writer.lines), tuple(writer.helpers)
+    )
+
+
+def dim_text(dim: Dim) -> str:
+    """Return a dim as integer arithmetic over `n_` names."""
+    return dim.render("n_").replace("n_#B", "n_B")
+
+
+@dataclass(slots=True)
+class Writer:
+    """Collects lines; holds the names given to indices and local variables."""
+
+    taken: set[str]
+    lines: list[str] = field(default_factory=list)
+    sizes: set[str] = field(default_factory=set)
+    helpers: dict[str, None] = field(default_factory=dict)
+    variables: dict[Index, str] = field(default_factory=dict)
+    slots: dict[int, str] = field(default_factory=dict)
+
+    def line(self, depth: int, text: str) -> None:
+        """Append a line, indented."""
+        self.lines.append("    " * depth + text)
+
+    def nodes(self, nodes: Sequence[Node], depth: int) -> None:
+        """Write nodes one after the other."""
+        for node in nodes:
+            self.node(node, depth)
+
+    def node(self, node: Node, depth: int) -> None:
+        """Write one node."""
+        match node:
+            case For():
+                self.loop(node, depth)
+            case When():
+                tests = " and ".join(self.condition(c) for c in node.conditions)
+                self.line(depth, f"if {tests}:")
+                self.nodes(node.body, depth + 1)
+            case Let():
+                name = self.local(node)
+                self.line(depth, f"{name} = {self.product((), node.factors)}")
+            case Begin():
+                self.slots[node.slot] = self.fresh("total")
+                self.line(depth, f"{self.slots[node.slot]} = 0.0")
+            case Add():
+                text = self.product(node.lets, node.factors)
+                self.line(depth, f"{self.slots[node.slot]} += {text}")
+            case Store():
+                text = self.product(node.lets, node.factors)
+                self.line(depth, f"{self.element(node.array, node.at)} {node.operator} {text}")
+            case Clear():
+                where = ", ".join((*(self.position(p) for p in node.at), "..."))
+                self.line(depth, f"{node.array}[{where}] = 0.0")
+            case Row():
+                self.row(node.definition, depth)
+
+    def loop(self, node: For, depth: int) -> None:
+        """Write a loop; its variable is free again behind it."""
+        name = self.variable(node.index)
+        self.line(depth, f"for {name} in range({self.size(node.index.dim)}):")
+        before = set(self.taken)
+        self.nodes(node.body, depth + 1)
+        self.taken = before - {name}
+        del self.variables[node.index]
+
+    def variable(self, index: Index) -> str:
+        """Give an index a name that nothing else has here."""
+        wishes = ("b", "s", "sample") if index.dim == BATCH else (index.name,)
+        name = self.fresh(*wishes)
+        self.variables[index] = name
+        return name
+
+    def fresh(self, *wishes: str) -> str:
+        """Return the first wish that is not taken, or the last with a number."""
+        number = 1
+        for wish in wishes:
+            if wish not in self.taken and not wish.startswith("n_"):
+                self.taken.add(wish)
+                return wish
+        while f"{wishes[-1]}{number}" in self.taken:
+            number += 1
+        name = f"{wishes[-1]}{number}"
+        self.taken.add(name)
+        return name
+
+    def local(self, node: Let) -> str:
+        """Name a local variable after the element it holds."""
+        first = node.factors[0]
+        wish = "c"
+        if len(node.factors) == 1 and isinstance(first, Access):
+            letters = "".join(self.position(p) for p in first.at)
+            if letters.isidentifier():
+                wish = f"{first.array}_{letters}"
+        self.slots[node.slot] = self.fresh(wish)
+        return self.slots[node.slot]
+
+    def size(self, dim: Dim) -> str:
+        """Return a dim as text and remember which sizes it needs."""
+        self.sizes.update("n_" + n.replace("#B", "B") for n in dim.names)
+        return dim_text(dim)
+
+    def element(self, array: str, at: Sequence[Position]) -> str:
+        """Return `z[b, i]`; a scalar array is read as `c[()]`."""
+        if not at:
+            return f"{array}[()]"
+        return f"{array}[{', '.join(self.position(p) for p in at)}]"
+
+    def position(self, position: Position) -> str:
+        """Return an integer expression."""
+        if isinstance(position, Lookup):
+            return self.element(position.array, position.at)
+        pieces: list[str] = []
+        ordered = sorted(position.terms, key=lambda t: t[1] < 0)
+        for index, coefficient in ordered:
+            name = self.variables[index]
+            text = name if abs(coefficient) == 1 else f"{abs(coefficient)}*{name}"
+            if not pieces:
+                pieces.append(text if coefficient > 0 else f"-{text}")
+            else:
+                pieces.append(f" {'+' if coefficient > 0 else '-'} {text}")
+        if position.offset.terms or not pieces:
+            offset = self.size(position.offset)
+            if not pieces:
+                return offset
+            pieces.append(f" - {offset[1:]}" if _is_negative(offset) else f" + {offset}")
+        return "".join(pieces)
+
+    def condition(self, condition: Scalar) -> str:
+        """Return a delta or a guard as a test."""
+        match condition:
+            case Delta():
+                return f"{self.position(condition.left)} == {self.position(condition.right)}"
+            case Guard():
+                where = self.position(condition.position)
+                return f"0 <= {where} < {self.size(condition.dim)}"
+            case _:
+                raise InternalError(f"{condition} is no condition")
+
+    def product(self, lets: Sequence[int], factors: Sequence[Scalar]) -> str:
+        """Return local variables times factors."""
+        factors = sorted(factors, key=lambda f: not isinstance(f, Number))
+        texts = [self.slots[n] for n in lets]
+        texts = [self.scalar(f, 2) for f in factors if isinstance(f, Number)] + texts
+        texts += [self.scalar(f, 2 if texts or len(factors) > 1 else 0)
+                  for f in factors if not isinstance(f, Number)]
+        return " * ".join(texts) if texts else "1.0"
+
+    def scalar(self, scalar: Scalar, outer: int = 0) -> str:
+        """Return a scalar as an expression; `outer` is the precedence it stands in."""
+        match scalar:
+            case Number(value):
+                return _number(value, outer)
+            case Constant():
+                return "math.pi"
+            case Size(dim):
+                text = self.size(dim)
+                return f"np.float64({text})"
+            case Place(affine):
+                return f"np.float64({self.position(affine)})"
+            case Access():
+                return self.element(scalar.array, scalar.at)
+            case Delta() | Guard():
+                return f"(1.0 if {self.condition(scalar)} else 0.0)"
+            case Apply():
+                return self.apply(scalar, outer)
+
+    def apply(self, scalar: Apply, outer: int) -> str:
+        """Return a function call, or arithmetic with the parentheses it needs."""
+        if not scalar.order and scalar.function in SIGNS:
+            own = PRECEDENCE[scalar.function]
+            left = self.scalar(scalar.args[0], own)
+            tight = own + 1 if scalar.function in ("sub", "div") else own
+            right = self.scalar(scalar.args[1], max(tight, own + (own == 2)))
+            text = f"{left} {SIGNS[scalar.function]} {right}"
+            return f"({text})" if outer > own else text
+        if not scalar.order and scalar.function == "neg":
+            text = f"-{self.scalar(scalar.args[0], 3)}"
+            return f"({text})" if outer else text
+        kernel = function_kernel(scalar.function, scalar.order)
+        for helper in kernel.helpers:
+            self.helpers[helper] = None
+        return kernel.call.format(*(self.scalar(a, 9) for a in scalar.args))
+
+    def row(self, definition: Definition, depth: int) -> None:
+        """Write one row of a primitive reduction."""
+        body = definition.body
+        if isinstance(body, Reduce):
+            self.reduction(definition, body, depth)
+        elif isinstance(body, Rowwise):
+            self.rowwise(definition, body, depth)
+
+    def over(self, bound: Sequence[Index], depth: int) -> int:
+        """Open loops over bound indices; return the depth inside."""
+        for index in bound:
+            name = self.variable(index)
+            self.line(depth, f"for {name} in range({self.size(index.dim)}):")
+            depth += 1
+        return depth
+
+    def close(self, bound: Sequence[Index]) -> None:
+        """Free the variables of loops opened by `over`."""
+        for index in bound:
+            self.taken.discard(self.variables.pop(index))
+
+    def call(self, function: str, text: str) -> str:
+        """Return a call of a table function on a text."""
+        kernel = function_kernel(function, ())
+        for helper in kernel.helpers:
+            self.helpers[helper] = None
+        return kernel.call.format(text)
+
+    def reduction(self, definition: Definition, body: Reduce, depth: int) -> None:
+        """Write max, min, argmax, argmin, prod, logsumexp or norm of one row."""
+        target = self.element(definition.name, tuple(Affine.of(i) for i in definition.indices))
+        before = set(self.taken)
+        match body.kind:
+            case "prod":
+                total = self.fresh("product")
+                self.line(depth, f"{total} = 1.0")
+                inner = self.over(body.bound, depth)
+                self.line(inner, f"{total} *= {self.scalar(body.body, 2)}")
+                self.line(depth, f"{target} = {total}")
+                self.close(body.bound)
+            case "max" | "min" | "argmax" | "argmin":
+                self.extremum(target, body, depth)
+            case "logsumexp":
+                largest = self.largest(body.bound, body.body, depth, "{0}")
+                shift, total = self.fresh("shift"), self.fresh("total")
+                self.line(depth, f"{shift} = 0.0 if math.isinf({largest}) else {largest}")
+                self.line(depth, f"{total} = 0.0")
+                inner = self.over(body.bound, depth)
+                value = self.call("exp", f"({self.scalar(body.body, 1)} - {shift})")
+                self.line(inner, f"{total} += {value}")
+                self.line(depth, f"{target} = {shift} + {self.call('log', total)}")
+                self.close(body.bound)
+            case "norm":
+                self.norm(target, body, depth)
+        self.taken = before
+
+    def norm(self, target: str, body: Reduce, depth: int) -> None:
+        """Write a 2-norm that neither overflows nor underflows."""
+        largest = self.largest(body.bound, body.body, depth, "abs({0})")
+        ratio, total = self.fresh("ratio"), self.fresh("total")
+        tame = f"{largest} == 0.0 or math.isinf({largest})"
+        scale = self.fresh("scale")
+        self.line(depth, f"{scale} = 1.0 if {tame} else {largest}")
+        self.line(depth, f"{total} = 0.0")
+        inner = self.over(body.bound, depth)
+        self.line(inner, f"{ratio} = {self.scalar(body.body, 2)} / {scale}")
+        self.line(inner, f"{total} += {ratio} * {ratio}")
+        self.line(depth, f"{target} = {scale} * math.sqrt({total})")
+        self.close(body.bound)
+
+    def largest(self, bound: Sequence[Index], body: Scalar, depth: int, form: str) -> str:
+        """Write the largest value over `bound`, nan if there is one; return its variable."""
+        largest, value = self.fresh("largest"), self.fresh("value")
+        self.line(depth, f"{largest} = -np.inf")
+        inner = self.over(bound, depth)
+        self.line(inner, f"{value} = {form.format(self.scalar(body))}")
+        self.line(inner, f"if {value} > {largest} or {value} != {value}:")
+        self.line(inner + 1, f"{largest} = {value}")
+        self.close(bound)
+        return largest
+
+    def extremum(self, target: str, body: Reduce, depth: int) -> None:
+        """Write the first winner of a row, or its position; nan wins."""
+        best, value = self.fresh("best"), self.fresh("value")
+        sign = ">" if body.kind in ("max", "argmax") else "<"
+        start = "-np.inf" if sign == ">" else "np.inf"
+        wants_place = body.kind.startswith("arg")
+        self.line(depth, f"{best} = {start}")
+        if wants_place:
+            self.line(depth, f"{target} = 0")
+        inner = self.over(body.bound, depth)
+        self.line(inner, f"{value} = {self.scalar(body.body)}")
+        nan = f"({value} != {value} and {best} == {best})"
+        self.line(inner, f"if {value} {sign} {best} or {nan}:")
+        self.line(inner + 1, f"{best} = {value}")
+        if wants_place:
+            self.line(inner + 1, f"{target} = {self.variables[body.bound[0]]}")
+        else:
+            self.line(depth, f"{target} = {best}")
+        self.close(body.bound)
+
+    def rowwise(self, definition: Definition, body: Rowwise, depth: int) -> None:
+        """Write one row of softmax or log_softmax, the largest value taken out first."""
+        before = set(self.taken)
+        there = dict(zip(body.at, body.bound, strict=True))
+        at = tuple(Affine.of(there.get(i, i)) for i in definition.indices)
+        largest = self.largest(body.bound, body.body, depth, "{0}")
+        total = self.fresh("total")
+        self.line(depth, f"{total} = 0.0")
+        inner = self.over(body.bound, depth)
+        target = self.element(definition.name, at)
+        shifted = f"{self.scalar(body.body, 1)} - {largest}"
+        if body.kind == "softmax":
+            self.line(inner, f"{target} = {self.call('exp', f'({shifted})')}")
+            self.line(inner, f"{total} += {target}")
+        else:
+            self.line(inner, f"{target} = {shifted}")
+            self.line(inner, f"{total} += {self.call('exp', target)}")
+        self.close(body.bound)
+        if body.kind == "log_softmax":
+            self.line(depth, f"{total} = {self.call('log', total)}")
+        inner = self.over(body.bound, depth)
+        sign = "/=" if body.kind == "softmax" else "-="
+        target = self.element(definition.name, at)
+        self.line(inner, f"{target} {sign} {total}")
+        self.close(body.bound)
+        self.taken = before
+
+
+def _is_negative(text: str) -> bool:
+    return text.startswith("-") and " " not in text
+
+
+def _number(value: int | float, outer: int) -> str:
+    if value != value:
+        return "np.nan"
+    if value in (float("inf"), float("-inf")):
+        return "np.inf" if value > 0 else "(-np.inf)"
+    text = repr(float(value))
+    return f"({text})" if value < 0 and outer else text
