@@ -57,9 +57,7 @@ def assume(
     words = tuple(_in_words(d) for d in declarations if d.name in fresh)
     functions = tuple(dict.fromkeys(_abstract_functions(statement.value)))
     called = tuple(f"{name} is a function applied element-wise" for name in functions)
-    done = Assign(
-        statement.name, statement.binders, value, statement.span, statement.name_span
-    )
+    done = Assign(statement.name, statement.binders, value, statement.span, statement.name_span)
     return Layer(declarations, (done,), assumptions=(*words, *called, *said), source=source)
 
 

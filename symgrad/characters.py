@@ -131,13 +131,6 @@ class Script:
             return self.between(start, stop)
         return self.between(start + found.start(), start + found.end())
 
-    def spelled(self, node: ast.AST) -> str:
-        """Return a node's text as the user wrote it."""
-        start, stop = self.stretch(node)
-        if start >= stop:
-            return ""
-        return self.source.text[self.origin[start] : self.origin[stop - 1] + 1]
-
     def error(
         self, message: str, where: ast.AST | Span | None, hint: str | None = None
     ) -> LayerSyntaxError:
@@ -255,11 +248,6 @@ def symbol(token: Token, cut: int = 0) -> Piece:
         elif text == TRANSPOSE:
             text = " .T "
     return Piece(text, token.start + cut, token.end)
-
-
-def is_dot(token: Token) -> bool:
-    """Return whether a token is the product dot."""
-    return token.kind == "operator" and token.text in _DOTS
 
 
 def assemble(source: Source, pieces: Iterable[Piece]) -> Script:

@@ -14,13 +14,17 @@ import warnings
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from symgrad.errors import ArgumentError, InternalError, SymgradError, ValidationError
 from symgrad.transliterate import tolerate
 from symgrad.version import __version__
+
+if TYPE_CHECKING:
+    from symgrad.explain import Explanation
+    from symgrad.syntax import Layer as ReadLayer
 
 DONE, FAILED, WRONG_INPUT, OUR_FAULT, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 70, 130, 141
 
@@ -277,7 +281,7 @@ def _explain(error: Exception) -> int:
     return OUR_FAULT
 
 
-def _layer(text: str) -> Any:
+def _layer(text: str) -> ReadLayer:
     """Read LAYER, and say on stderr what a one-liner left to be assumed."""
     import symgrad
 
@@ -286,10 +290,8 @@ def _layer(text: str) -> Any:
             f"{text} is a file, but a layer's file ends in .sg", hint=f"rename it to {text}.sg"
         )
     layer = symgrad.layer(text)
-    assumptions = layer.assumptions
-    for line in (assumptions,) if isinstance(assumptions, str) else assumptions:
-        if line:
-            _say(f"assumed: {line}")
+    for line in layer.assumptions:
+        _say(f"assumed: {line}")
     return layer
 
 
@@ -344,22 +346,13 @@ def _format_of(output: Path | None) -> Format:
     return endings.get(output.suffix, Format.TEXT) if output else Format.TEXT
 
 
-class Readable(Protocol):
-    """What a derivation must be able to do to be written out."""
-
-    def text(self, *, style: str) -> str: ...
-    def latex(self, *, style: str) -> str: ...
-    def tex(self) -> str: ...
-    def markdown(self) -> str: ...
-    def html(self) -> str: ...
-
-
-def _written(derivation: Readable, form: Format, style: Style) -> str:
+def _written(derivation: Explanation, form: Format, style: Style) -> str:
+    letters: Literal["index", "matrix"] = "matrix" if style is Style.MATRIX else "index"
     match form:
         case Format.TEXT:
-            return derivation.text(style=style.value)
+            return derivation.text(style=letters)
         case Format.LATEX:
-            return derivation.latex(style=style.value)
+            return derivation.latex(style=letters)
         case Format.TEX:
             return derivation.tex()
         case Format.MARKDOWN:

@@ -192,14 +192,10 @@ def _parsed(script: Script) -> ast.expr:
         ) from None
 
 
-
-
 def ordered(
     declarations: tuple[Declaration, ...], names: tuple[str, ...]
 ) -> tuple[Declaration, ...]:
     """Sort declarations: inputs, params, consts, each by first appearance among `names`."""
     first = {name: position for position, name in reversed(tuple(enumerate(names)))}
     rank = {"input": 0, "index": 0, "param": 1, "const": 2}
-    return tuple(
-        sorted(declarations, key=lambda d: (rank[d.role], first.get(d.name, len(names))))
-    )
+    return tuple(sorted(declarations, key=lambda d: (rank[d.role], first.get(d.name, len(names)))))

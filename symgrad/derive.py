@@ -208,7 +208,7 @@ class Sweep:
         read = {i for t in split for f in t.factors for i in indices_of(f)}
         for term in split:
             read -= set(term.bound)
-        order = (self.program.batch, *free)
+        order = tuple(dict.fromkeys((self.program.batch, *free)))
         indices = tuple(i for i in order if i in read)
         name = self.names.new(wish)
         self.definitions.append(Definition(name, indices, split, written=False))
@@ -236,7 +236,7 @@ class Sweep:
             return tuple(self.split(f"S_{name}", term, theta) for term in terms)
         simple: list[Term] = []
         for term in terms:
-            tied = _tie(term, self.out, theta)
+            tied = _tie(_outputs_first(term, self.out), self.out, theta)
             simple.append(self.product(name, tied, theta))
         return self.merged(name, simple, theta)
 
@@ -319,6 +319,17 @@ def _batches(factor: Scalar) -> set[Index]:
     from symgrad.program import BATCH
 
     return {i for i in indices_of(factor) if i.dim == BATCH}
+
+
+def _outputs_first(term: Term, out: Sequence[Index]) -> Term:
+    """Write deltas with the output's index on the left: delta(i, j), i of the output."""
+
+    def turned(factor: Scalar) -> Scalar:
+        if isinstance(factor, Delta) and _bare(factor.right) in out and _bare(factor.left) not in out:
+            return Delta(factor.right, factor.left)
+        return factor
+
+    return Term(term.bound, tuple(turned(f) for f in term.factors))
 
 
 def _tie(term: Term, out: Sequence[Index], at: Sequence[Index]) -> Term:

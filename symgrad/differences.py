@@ -86,7 +86,11 @@ def differences(
         functions=functions,
     )
     own = _shape_of(point)
-    flat = None if directions is None else np.asarray(directions, np.float64).reshape(-1, own.size)
+    flat = (
+        None
+        if directions is None
+        else np.asarray(directions, np.float64).reshape(len(directions), own.size)
+    )
     count = own.size if flat is None else len(flat)
     pieces = [point.slopes(rows) for rows in _chunks(count, flat, own.size, point.rows_each)]
     shape = own.shape if flat is None else (count,)
@@ -157,7 +161,7 @@ class _Point:
         """Return slopes along the directions `rows` [E, P], each `[E, B, *out]`."""
         batch = 1 if self.batch is None else self.batch
         theta = np.asarray(self.arrays[self.parameter], np.float64)
-        theta = theta.reshape(batch, -1) if self.owns_batch else theta.reshape(1, -1)
+        theta = theta.reshape(batch if self.owns_batch else 1, rows.shape[1])
         touched = np.abs(rows[:, None, :] * theta[None]).max(axis=2, initial=0.0)
         scale = np.maximum(touched, SMALLEST_SCALE) * np.ones((1, batch))
         scale = 2.0 ** np.round(np.log2(scale))
@@ -225,8 +229,8 @@ def _extrapolate(values: Values, base: Values, scale: Values, largest: float) ->
         central = [(up[:, k] - down[:, k]) / (2 * h) for k, h in enumerate(steps)]
         first = [(16 * fine - rough) / 15 for rough, fine in pairwise(central)]
         second = [(256 * fine - rough) / 255 for rough, fine in pairwise(first)]
-        size = np.abs(base).reshape(base.shape[0], -1).max(axis=1, initial=0.0)
-        size = size.reshape(1, -1, *(1,) * (base.ndim - 1))
+        size = np.abs(base).max(axis=tuple(range(1, base.ndim)), initial=0.0)
+        size = size.reshape(1, base.shape[0], *(1,) * (base.ndim - 1))
         candidates = [
             (second[k], np.abs(second[k] - first[k + 1]), steps[k + 2]) for k in range(len(second))
         ]

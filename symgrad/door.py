@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from symgrad.dims import Dim
 from symgrad.errors import ShapeError
 from symgrad.program import Array, Program, Reduce, Rowwise
-from symgrad.write_kernel import dim_text
+from symgrad.write_kernel import code_name, dim_text
 
 
 def spec_lines(program: Program) -> tuple[str, ...]:
@@ -32,12 +32,12 @@ class Axis:
 
 def door_lines(program: Program) -> tuple[str, ...]:
     """Return the body of the door."""
-    names = [a.name for a in program.arrays]
+    names = [code_name(a.name) for a in program.arrays]
     tuple_text = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
     lines = [f"arrays, dtype, single = _arrays({tuple_text})"]
     used = [n for n in names]
     lines.append(f"{', '.join(used)}{',' if len(used) == 1 else ''} = arrays")
-    batched = [a.name for a in program.arrays if a.batched]
+    batched = [code_name(a.name) for a in program.arrays if a.batched]
     if batched:
         lines.append(f"n_B = {batched[0]}.shape[0]")
     known, solving = _solve(program)
@@ -47,7 +47,7 @@ def door_lines(program: Program) -> tuple[str, ...]:
         lines.append(f"_fits({low}, {high}, {limit}, {check.message!r})")
     for array in program.arrays:
         if array.vocabulary is not None:
-            lines.append(f"_in_range({array.name!r}, {array.name}, {dim_text(array.vocabulary)})")
+            lines.append(f"_in_range({array.name!r}, {code_name(array.name)}, {dim_text(array.vocabulary)})")
     for definition in program.definitions:
         for index in definition.indices:
             if index.dim.symbol is None and index.dim.constant is None and index != program.batch:
@@ -86,7 +86,7 @@ def _solve(program: Program) -> tuple[dict[str, str], list[str]]:
         progress = False
         for axis in list(open_axes):
             unknown = [n for n in axis.dim.names if n not in known]
-            where = f"{axis.array}.shape[{axis.number}]"
+            where = f"{code_name(axis.array)}.shape[{axis.number}]"
             text = dim_text(axis.dim)
             if not unknown:
                 open_axes.remove(axis)

@@ -19,6 +19,7 @@ from symgrad.plan import plan
 from symgrad.program import Array, Definition
 from symgrad.version import __version__
 from symgrad.write_driver import KernelBook, driver_steps, shape_text
+from symgrad.write_kernel import code_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def emit(forms: Forms, *, docstring: str = "", validation: Mapping[str, Any] | N
         validation=_table(dict(validation or {})),
         preamble=PREAMBLE.strip("\n"),
         spec_lines=(),
-        door_parameters=", ".join(a.name for a in program.arrays),
+        door_parameters=", ".join(code_name(a.name) for a in program.arrays),
         door_lines=door_lines(program),
         drivers=tuple(drivers),
         publics=tuple(emitter.publics()),
@@ -115,7 +116,7 @@ class Emitter:
 
     def opening(self, uses: str) -> list[str]:
         """Return the lines that unpack arrays and sizes, those only that `uses` mentions."""
-        arrays = [a.name for a in self.forms.program.arrays]
+        arrays = [code_name(a.name) for a in self.forms.program.arrays]
         lines = []
         if any(_mentions(uses, a) for a in arrays):
             lines.append(_unpack(arrays, uses) + " = arrays")
@@ -173,7 +174,7 @@ class Emitter:
         lines = ["v = {}"]
         for name in (a.name for a in self.forms.program.arrays):
             if name in shared:
-                lines.append(f'v["{name}"] = {name}')
+                lines.append(f'v["{name}"] = {code_name(name)}')
         done: set[str] = set()
         left = dict(missing)
         lines += self._leave([p for p, w in left.items() if not w])
@@ -183,10 +184,12 @@ class Emitter:
             done |= set(writes)
             for name in writes:
                 if name in shared:
-                    lines.append(f'v["{name}"] = {name}')
+                    lines.append(f'v["{name}"] = {code_name(name)}')
             ready = [p for p, w in left.items() if w <= done]
             lines += self._leave(ready)
             left = {p: w for p, w in left.items() if p not in ready}
+        if lines[-1] == "    return v":
+            del lines[-2:]
         lines.append("return v")
         title = "Return the arrays that Jacobians are made of; `until` names one to stop at."
         return self.function("_sweep", "arrays, sizes, dtype, until=None", title, lines)
@@ -206,12 +209,12 @@ class Emitter:
         declared += [a for term in definition.body if isinstance(definition.body, tuple)
                      for f in term.factors for a in _lookups(f)]
         text = "\n".join(steps)
-        lines = [f'{a} = v["{a}"]' for a in dict.fromkeys(declared) if _mentions(text, a) and a not in
+        lines = [f'{code_name(a)} = v["{a}"]' for a in dict.fromkeys(declared) if _mentions(text, code_name(a)) and a not in
                  {x.name for x in self.forms.program.arrays}]
         shape = shape_text([i.dim for i in definition.indices])
-        lines.append(f"{name}, copied = _result(out, {shape}, dtype, single)")
+        lines.append(f"{code_name(name)}, copied = _result(out, {shape}, dtype, single)")
         lines += steps
-        lines.append(f"return _delivered({name}, copied, out, single)")
+        lines.append(f"return _delivered({code_name(name)}, copied, out, single)")
         key = self.key(structured)
         return self.function(
             f"_{kind}_{key}", "arrays, sizes, dtype, v, single, out", f"Return {kind} d{structured.jacobian.output}/d{structured.jacobian.parameter}.", lines
@@ -231,7 +234,7 @@ class Emitter:
 
         definitions = needed(self.forms.program.definitions, wanted)
         lines = [x for _, step in self.body(definitions) for x in step]
-        kept = ", ".join(f'"{n}": {n}' for n in dict.fromkeys(wanted))
+        kept = ", ".join(f'"{n}": {code_name(n)}' for n in dict.fromkeys(wanted))
         lines.append(f"return {{{kept}}}")
         return self.function(
             "_record", "arrays, sizes, dtype", "Return the outputs and what the way back reads.", lines
@@ -243,11 +246,11 @@ class Emitter:
         definitions = [d for d in form.definitions if d.name not in own]
         steps = [x for _, step in self.body(definitions, form.given) for x in step]
         text = "\n".join(steps)
-        lines = [f'{a} = v["{a}"]' for a in self.forms.saved if _mentions(text, a)]
+        lines = [f'{code_name(a)} = v["{a}"]' for a in self.forms.saved if _mentions(text, code_name(a))]
         lines += steps
-        results = ", ".join(f'"{r.key[0]}": {r.array}' for r in form.results)
+        results = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
         lines.append(f"return {{{results}}}")
-        given = ", ".join(a.name for a in form.given)
+        given = ", ".join(code_name(a.name) for a in form.given)
         return self.function(
             name, f"arrays, sizes, dtype, v, {given}", "Return {θ: gradient of u . y} from what was recorded.", lines
         )
@@ -258,8 +261,8 @@ class Emitter:
         steps = [x for _, step in self.body(form.definitions, form.given) for x in step]
         names = self.forms.derivation.selection.names
         lines = [
-            f'{a.name} = t["{n}"]' for a, n in zip(form.given, names, strict=True)
-            if _mentions("\n".join(steps), a.name)
+            f'{code_name(a.name)} = t["{n}"]' for a, n in zip(form.given, names, strict=True)
+            if _mentions("\n".join(steps), code_name(a.name))
         ]
         lines += steps
         lines.append(f"return {_returned(self.repeated_tangent(r.array) for r in form.results)}")
@@ -268,6 +271,7 @@ class Emitter:
     def repeated_tangent(self, name: str) -> str:
         """Return a tangent's expression, repeated where its output is."""
         definition = next(d for d in self.forms.jvp.definitions if d.name == name)
+        name = code_name(name)
         if self.forms.program.batch in definition.indices or "n_B" not in self.sizes:
             return name
         return f"np.repeat({name}[np.newaxis], n_B, axis=0)"

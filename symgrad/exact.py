@@ -225,6 +225,10 @@ def _logaddexp_slope(a: Real, b: Real) -> Real:
     return mp.mpf(1) / 2 if a == b else _sigmoid(a - b)
 
 
+def _exp_difference(a: Real, b: Real) -> Real:
+    return mp.mpf(0) if a == b == -mp.inf else mp.exp(a - b)
+
+
 def _hypot_slope(a: Real, b: Real) -> Real:
     return mp.mpf(0) if a == b == 0 else a / mp.hypot(a, b)
 
@@ -293,6 +297,8 @@ VALUES: Mapping[str, Function] = MappingProxyType(
         "ceil": mp.ceil,
         "round": mp.nint,
         "heaviside": lambda z, at_zero=0.5: at_zero if z == 0 else _one() if z > 0 else _zero(),
+        "exp_difference": _exp_difference,
+        "ratio_or_zero": lambda a, b: _zero() if b == 0 else a / b,
         "identity": lambda z: z,
         "relu": lambda z: max(z, mp.mpf(0)),
         "leaky_relu": lambda z, slope=0.01: z if z > 0 else slope * z,
@@ -375,6 +381,11 @@ SLOPES: Mapping[str, tuple[Function, ...]] = MappingProxyType(
         "hypot": (_hypot_slope, lambda a, b: _hypot_slope(b, a)),
         "logaddexp": (_logaddexp_slope, lambda a, b: _logaddexp_slope(b, a)),
         "heaviside": (_zero, lambda z, at_zero=0.5: 1 if z == 0 else 0),
+        "exp_difference": (_exp_difference, lambda a, b: -_exp_difference(a, b)),
+        "ratio_or_zero": (
+            lambda a, b: 0 if b == 0 else 1 / b,
+            lambda a, b: 0 if b == 0 else -a / (b * b),
+        ),
         "identity": (_one,),
         "relu": (lambda z: 1 if z > 0 else 0,),
         **{

@@ -118,7 +118,7 @@ def _constant(node: ast.expr, script: Script) -> Expr:
         _require_finite(number, script)
         return number
     if isinstance(value, complex):
-        hint = "write a * b with a space or *" if "j" in script.spelled(node) else None
+        hint = "for a factor j write 2*j"
         raise script.error("there are no complex numbers in a layer", node, hint)
     if value is Ellipsis:
         raise script.error("`...` stands only inside a subscript", node, "write x[..., 0]")
@@ -373,5 +373,3 @@ _READERS: dict[type[ast.expr], Callable[[ast.expr, Script], Expr]] = {
     ast.List: _stray_sequence,
     ast.Tuple: _stray_sequence,
 }
-
-

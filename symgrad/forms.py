@@ -115,14 +115,14 @@ def forms(derivation: Derivation) -> Forms:
     everything = (*program.definitions, *derivation.adjoints)
     wanted = [*(r.array for r in outputs), *arrays]
     factors = Form("factors", needed(everything, wanted), outputs)
-    vjp = _vjp(derivation, names, supply, per_sample=False)
-    per_sample = _vjp(derivation, names, supply, per_sample=True)
+    vjp = _vjp(derivation, Names(program), supply, per_sample=False)
+    per_sample = _vjp(derivation, Names(program), supply, per_sample=True)
     own = {d.name for d in program.definitions}
     saved = dict.fromkeys(
         n for f in (vjp, per_sample) for d in f.definitions if d.name not in own
         for n in reads(d) if n in own
     )
-    jvp = _jvp(derivation, names, supply)
+    jvp = _jvp(derivation, Names(program), supply)
     return Forms(
         program, derivation, forward, factors, structured, vjp, per_sample, jvp, tuple(saved)
     )
@@ -166,7 +166,7 @@ def _structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Stru
     untied = tuple(i for i in jacobian.theta if i not in tied)
     first = _batch_of(derivation, jacobian)
     dense = Definition(
-        names.new(f"jac_{jacobian.parameter}_dense"),
+        names.new(f"J_{jacobian.parameter}"),
         (*first, *jacobian.out, *jacobian.theta),
         jacobian.terms,
         written=False,
@@ -182,7 +182,7 @@ def _structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Stru
         }
         kept = tuple(_read_by_out(t, mapping) for t in kept)
         compact = Definition(
-            names.new(f"jac_{jacobian.parameter}_compact"),
+            names.new(f"C_{jacobian.parameter}"),
             (*first, *jacobian.out, *untied),
             kept,
             written=False,
@@ -281,7 +281,7 @@ def _seed_arrays(program: Program, names: Names) -> tuple[Array, ...]:
 
 def _vjp(derivation: Derivation, names: Names, supply: Supply, per_sample: bool) -> Form:
     program = derivation.program
-    seeds = _seed_arrays(program, Names(program))
+    seeds = _seed_arrays(program, names)
     sweep = Sweep(program, derivation.selection, supply, names, prefix="d")
     terms: dict[str, Term] = {}
     for output, seed in zip(program.outputs, seeds, strict=True):
@@ -347,7 +347,7 @@ def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:
             tangent[output] = names.new(f"t_{output}")
             definitions.append(Definition(tangent[output], definition.indices, (), written=False))
         results.append(Result((output,), tangent[output], definition.indices))
-    wanted = [*(r.array for r in results), *program.outputs]
+    wanted = [r.array for r in results]
     return Form("jvp", needed(definitions, wanted), tuple(results), tuple(given))
 
 

@@ -261,7 +261,7 @@ class _Run:
             meeting = [part for part in parts if index in part.indices]
             parts = [part for part in parts if index not in part.indices]
             if meeting:
-                parts.append(_product(meeting).summed(index, layout.index(index)))
+                parts.append(_contracted(meeting, index, layout))
             else:
                 parts.append(self.whole(self.size(index.dim), layout))
         value = _product([self.whole(1, layout), *parts]).value
@@ -279,7 +279,7 @@ class _Run:
         if isinstance(factor, Apply) and factor.function == "mul" and not any(factor.order):
             return _product([self.part(arg, layout) for arg in factor.args])
         value = self.scalar(factor, layout)
-        return _Part(value, np.ones(value.shape, bool), indices)
+        return _Part(value, np.ones((1,) * value.ndim, bool), indices)
 
     def mask(self, scalar: Delta | Guard, layout: tuple[Index, ...]) -> Values:
         if isinstance(scalar, Delta):
@@ -404,6 +404,24 @@ def _product(parts: list[_Part]) -> _Part:
     for part in parts[1:]:
         total = total.times(part)
     return total
+
+
+def _contracted(parts: list[_Part], index: Index, layout: tuple[Index, ...]) -> _Part:
+    """Return the sum over an index; two unmasked float factors never meet in one large array."""
+    plain = all(part.support.size == 1 and part.support.all() for part in parts)
+    if len(parts) != 2 or not plain or parts[0].value.dtype == object:
+        return _product(parts).summed(index, layout.index(index))
+    kept = [place for place, i in enumerate(layout) if i != index and i in _touched(parts, index)]
+    operands: list[Any] = []
+    for part in parts:
+        own = [place for place, i in enumerate(layout) if i in part.indices]
+        alone = tuple(slice(None) if place in own else 0 for place in range(len(layout)))
+        operands += [part.value[alone], own]
+    value = np.einsum(*operands, kept, optimize=True)
+    shape = [1] * len(layout)
+    for place, size in zip(kept, value.shape, strict=True):
+        shape[place] = size
+    return _Part(value.reshape(shape), parts[0].support, _touched(parts, index) - {index})
 
 
 def _lift(function: Callable[..., Any]) -> Callable[..., Values]:

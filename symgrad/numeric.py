@@ -160,6 +160,8 @@ ELEMENTARY: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "clip": _clip,
         "logaddexp": _logaddexp,
         "round": np.rint,
+        "exp_difference": lambda a, b: np.where((a == b) & (a == -np.inf), 0.0, np.exp(a - b)),
+        "ratio_or_zero": lambda a, b: np.where(b == 0, 0 * a, a / np.where(b == 0, 1, b)),
         "heaviside": lambda z, at_zero=0.5: np.heaviside(z, at_zero),
     }
 )

@@ -117,8 +117,9 @@ class Planner:
         cleared = not filled and not (jobs and jobs[0].covers)
         nodes: list[Node] = []
         written = filled or cleared
-        for job in jobs:
-            nodes += self.tree(job, "+=" if written else "=")
+        for number, job in enumerate(jobs):
+            alone = cleared and not number and _writes_once(job)
+            nodes += self.tree(job, "+=" if written and not alone else "=")
             written = True
         batched = self.batch in definition.indices
         split = batched and all(isinstance(n, For) and n.index == self.batch for n in nodes)
@@ -183,6 +184,15 @@ def _ready(factor: Scalar, opened: set[Index], innermost: bool) -> bool:
     """Whether a factor is computed at this depth: numbers stay inside, nothing leaves the loops."""
     used = set(indices_of(factor))
     return innermost or (bool(opened) and used <= opened and not isinstance(factor, Number))
+
+
+def _writes_once(job: Job) -> bool:
+    """Whether no element is written twice: every loop is a position of its own in the target."""
+    if job.bound and job.depth == len(job.order):
+        return False
+    loops = set(job.order[: job.depth])
+    bare = {p.bare for p in job.at if isinstance(p, Affine)}
+    return loops <= bare
 
 
 @dataclass(frozen=True, slots=True)

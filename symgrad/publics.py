@@ -199,7 +199,7 @@ class Publics:
         batch = self.forms.program.batch
         if array is None:
             own = shape_text([i.dim for i in indices])
-            text = f"np.broadcast_to(np.ones((), dtype), {own})"
+            text = f"_ones({own}, dtype)"
         else:
             text = f'v["{array}"]'
         if batch in indices:
@@ -224,20 +224,9 @@ class Publics:
         return [self.own(f"u_{o}") for o in self.outputs]
 
     def seed_lines(self, u: str) -> list[str]:
-        """Return the lines that check `u` (a tuple for several outputs)."""
-        lines = []
-        if self.several:
-            count = len(self.outputs)
-            lines.append(f"if not isinstance({u}, (tuple, list)) or len({u}) != {count}:")
-            lines.append(
-                f'    raise ArgumentError(f"{{_NAME}}: u must be a tuple of {count} arrays, one an output")'
-            )
-        for number, output in enumerate(self.outputs):
-            shape = self.out_shape(output)
-            value = f"{u}[{number}]" if self.several else u
-            label = f"u[{number}]" if self.several else "u"
-            lines.append(f'u{number} = _cotangent("{label}", {value}, {shape}, dtype, single)')
-        return lines
+        """Return the line that checks `u` (a tuple for several outputs)."""
+        shapes = "".join(f"{self.out_shape(o)}, " for o in self.outputs).rstrip(" ")
+        return [f"vectors = _cotangents({u}, ({shapes}), dtype, single)"]
 
     def sizes_line(self, text: str) -> list[str]:
         """Return the line that unpacks the sizes if the text needs them."""
@@ -245,10 +234,6 @@ class Publics:
         if not names or not any(n in text for n in names):
             return []
         return [f"{', '.join(names)}{',' if len(names) == 1 else ''} = sizes"]
-
-    def calls(self) -> str:
-        """Return `u0, u1`."""
-        return ", ".join(f"u{n}" for n in range(len(self.outputs)))
 
     def vjp(self, name: str, driver: str) -> str:
         """Return the text of `vjp` or `vjp_per_sample`."""
@@ -258,7 +243,7 @@ class Publics:
         lines = [
             self.door(), *self.sizes_line(" ".join(checks)), *checks,
             "v = _record(arrays, sizes, dtype)",
-            f"found = {driver}(arrays, sizes, dtype, v, {self.calls()})",
+            f"found = {driver}(arrays, sizes, dtype, v, *vectors)",
         ]
         lines += self.leaving(per_sample)
         what = "for every sample" if per_sample else "summed over samples and outputs"
@@ -284,20 +269,12 @@ class Publics:
 
     def tangent_lines(self, tangents: str) -> list[str]:
         """Return the lines that check the tangents and fill in zeros."""
-        names = self.forms.derivation.selection.names
-        lines = [
-            f"if not isinstance({tangents}, Mapping):",
-            '    raise ArgumentError(f"{_NAME}: tangents must be a mapping of names to arrays")',
-            f"unknown = [n for n in {tangents} if n not in WRT]",
-            "if unknown:",
-            '    raise ArgumentError(f"{_NAME}: no tangent for {unknown[0]}; expected some of {WRT}")',
-            "t = {}",
-        ]
-        for name in names:
+        entries = []
+        for name in self.forms.derivation.selection.names:
             array = next(a for a in self.arrays if a.name == name)
-            lines.append(f't["{name}"] = _tangent_of("{name}", {tangents}, {self.array_shape(array)}, dtype, '
-                         f"single and {array.batched})")
-        return lines
+            single = "single" if array.batched else "False"
+            entries.append(f'    "{name}": ({self.array_shape(array)}, {single}),')
+        return [f"t = _tangents({tangents}, dtype, {{", *entries, "})"]
 
     def array_shape(self, array: Array) -> str:
         """Return the shape of a declared array as code."""
@@ -337,7 +314,7 @@ class Publics:
             "def pull(u):",
             '    """Return {θ: gradient of u . y}; no definition is evaluated again."""',
             *(f"    {x}" for x in checks),
-            f"    found = _back(arrays, sizes, dtype, v, {self.calls()})",
+            f"    found = _back(arrays, sizes, dtype, v, *vectors)",
             *(f"    {x}" for x in self.leaving(False)),
             "",
             f"return {'outputs' if self.several else 'outputs[0]'}, pull",
@@ -351,4 +328,4 @@ class Publics:
         assert definition is not None
         if self.forms.program.batch in definition.indices or not self.batched:
             return f'v["{output}"]'
-        return f'np.repeat(v["{output}"][np.newaxis], n_B, axis=0)'
+        return f'_repeated(v["{output}"], n_B)'

@@ -113,7 +113,7 @@ def _block_around(statements: tuple[Statement, ...], position: int) -> frozenset
     mine = _step_range(here) if isinstance(here, Assign) else None
     if mine is None:
         return frozenset()
-    names: list[str] = [here.name] if isinstance(here, Assign) else []
+    names = [here.name] if isinstance(here, Assign) else []
     for side in (reversed(statements[:position]), iter(statements[position + 1 :])):
         for other in side:
             if isinstance(other, Start):
@@ -217,6 +217,8 @@ def _visit_name(expr: Name, scope: _Scope) -> None:
         message = f"the index {name} is neither free on the left nor bound by a reduction"
         raise scope.error(message, expr.span, guess or f"write sum[{name}](...)")
     hint = f"declare it, {name}: param[...], or assign it above"
+    if "_" in name and is_letter(name.replace("_", "")):
+        hint = f"{hint}; in one-liners digits follow the letter: {name.replace('_', '')}"
     if scope.macro is not None:
         hint = f"{scope.macro} sees its arguments, locals, dims and consts; pass {name} to it"
     raise scope.error(f"the name {name} is unknown here", expr.span, guess or hint)

@@ -71,9 +71,7 @@ def _is_statement_word(text: str) -> bool:
     return keyword.iskeyword(text) and text not in ("not", "None", "True", "False", "lambda")
 
 
-def shorthand(
-    source: Source, tokens: tuple[Token, ...], stated: tuple[Declaration, ...]
-) -> Layer:
+def shorthand(source: Source, tokens: tuple[Token, ...], stated: tuple[Declaration, ...]) -> Layer:
     """Read a one-liner; names not in `stated` get the roles and sizes of the language's rules.
 
     Raises LayerSyntaxError at the user's own place for what is not of the language.

@@ -269,6 +269,6 @@ class Layer:
         return next((d for d in self.declarations if d.name == name), None)
 
     def __str__(self) -> str:
-        from symgrad.write_layer import write
+        from symgrad.write import write
 
         return write(self)

@@ -266,7 +266,7 @@ def _compare(point: _Point, output: str, parameter: str, rtol: float) -> Agreeme
     if parameter in point.directions:
         rows = point.directions[parameter]
         out = jacobian.shape[: jacobian.ndim - (rows.ndim - 1)]
-        jacobian = jacobian.reshape(*out, -1) @ rows.reshape(len(rows), -1).T
+        jacobian = jacobian.reshape(*out, rows[0].size) @ rows.reshape(len(rows), -1).T
     expected, settled = difference.jacobian, difference.settled
     top = np.abs(expected).max(initial=0.0, where=settled)
     error = np.where(settled, difference.error, 0.0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from symgrad.dims import Dim
 from symgrad.program import Access, Affine, Index
 from symgrad.schedule import Kernel, Product, Schedule
-from symgrad.write_kernel import dim_text, write_kernel
+from symgrad.write_kernel import code_name, dim_text, write_kernel
 
 
 @dataclass(slots=True)
@@ -32,7 +32,8 @@ class KernelBook:
             batched = tuple(a for a in text.arrays if is_batched(a))
         else:
             batched = ()
-        shared = tuple(a for a in text.arrays if a not in batched)
+        shared = tuple(code_name(a) for a in text.arrays if a not in batched)
+        batched = tuple(code_name(a) for a in batched)
         sizes = tuple(s for s in text.sizes if not (kernel.split and s == "n_B"))
         first = ("n_B",) if kernel.split else ()
         parameters = ", ".join((*batched, *shared, *first, *sizes))
@@ -52,7 +53,7 @@ class KernelBook:
     def name(self, kernel: Kernel, key: str) -> str:
         """Return the function name for a text, the same one for the same text."""
         if key not in self.names:
-            wish = f"_fill_{kernel.writes[-1]}"
+            wish = f"_fill_{kernel.writes[-1].strip('_')}"
             name, number = wish, 1
             while name in self.functions:
                 number += 1
@@ -90,7 +91,7 @@ def driver_steps(
             if name not in made:
                 made.add(name)
                 dtype = "dtype" if buffers[name].kind == "float" else "np.int64"
-                lines.append(f"{name} = np.empty({shape_text(buffers[name].dims)}, {dtype})")
+                lines.append(f"{code_name(name)} = np.empty({shape_text(buffers[name].dims)}, {dtype})")
         if isinstance(step, Kernel):
             lines.append(book.add(step, is_batched))
         else:
@@ -112,19 +113,20 @@ def product_line(product: Product) -> str:
     b = _operand(right, p.batch, p.inner, columns)
     groups = [g for g in (rows, columns) if g]
     flat = all(len(g) == 1 for g in groups)
+    target = code_name(p.target)
     if p.target_indices == direct:
         if p.adds:
             value = f"np.matmul({a}, {b})"
             if not flat:
-                value += f".reshape({p.target}.shape)"
-            return f"{p.target} += {value}"
-        where = p.target if flat else f"{p.target}.reshape{_shape(p.batch, groups)}"
+                value += f".reshape({target}.shape)"
+            return f"{target} += {value}"
+        where = target if flat else f"{target}.reshape{_shape(p.batch, groups)}"
         return f"np.matmul({a}, {b}, out={where})"
     value = f"np.matmul({a}, {b})"
     if not flat:
         value += f".reshape({', '.join(dim_text(i.dim) for i in direct)})"
     order = ", ".join(str(direct.index(i)) for i in p.target_indices)
-    return f"{p.target}[...] {'+=' if p.adds else '='} {value}.transpose({order})"
+    return f"{target}[...] {'+=' if p.adds else '='} {value}.transpose({order})"
 
 
 def _operand(access: Access, batch: Sequence[Index], *groups: Sequence[Index]) -> str:
@@ -133,7 +135,7 @@ def _operand(access: Access, batch: Sequence[Index], *groups: Sequence[Index]) -
     kept = [g for g in groups if g]
     want = [*batch, *(i for g in kept for i in g)]
     order = [axes.index(i) for i in want]
-    text = access.array
+    text = code_name(access.array)
     if order != list(range(len(order))):
         text += ".T" if len(order) == 2 else f".transpose({', '.join(map(str, order))})"
     if any(len(g) != 1 for g in kept):

@@ -7,11 +7,13 @@ their array and position (`z_bi`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from symgrad.dims import Dim
 from symgrad.errors import InternalError
+from symgrad.functions import HELPERS
 from symgrad.functions import kernel as function_kernel
 from symgrad.program import (
     BATCH,
@@ -51,11 +53,30 @@ class KernelText:
 def write_kernel(kernel: Kernel) -> KernelText:
     """Return the text of one kernel; arrays first, then the sizes of its loops."""
     arrays = (*kernel.reads, *kernel.writes)
-    writer = Writer(taken=set(arrays))
+    writer = Writer(taken={code_name(a) for a in arrays})
     writer.nodes(kernel.nodes, 1)
+    words = set(re.findall(r"\w+", "\n".join(writer.lines)))
     return KernelText(
-        arrays, tuple(sorted(writer.sizes)), tuple(writer.lines), tuple(writer.helpers)
+        tuple(a for a in arrays if code_name(a) in words), tuple(sorted(writer.sizes)), tuple(writer.lines), tuple(writer.helpers)
     )
+
+
+RESERVED = frozenset(
+    "np math os warnings numba range abs max min float int bool len tuple arrays sizes dtype v t "
+    "until single out copied total largest value best shift scale ratio product b_ loops sums "
+    "inline forward jacobian vjp jvp pullback print".split()
+)
+"""Words of generated code that arrays must not be called in drivers and kernels."""
+
+
+def code_name(name: str) -> str:
+    """Return what generated code calls an array: its own name, moved aside if code needs that.
+
+    Two arrays never get one name: `t` becomes `t_`, and a `t_` of the layer `t__`.
+    """
+    stem = name.rstrip("_")
+    aside = stem in RESERVED or stem in HELPERS or stem.startswith(("n_", "_"))
+    return f"{name}_" if aside else name
 
 
 def dim_text(dim: Dim) -> str:
@@ -106,7 +127,7 @@ class Writer:
                 self.line(depth, f"{self.element(node.array, node.at)} {node.operator} {text}")
             case Clear():
                 where = ", ".join((*(self.position(p) for p in node.at), "..."))
-                self.line(depth, f"{node.array}[{where}] = 0.0")
+                self.line(depth, f"{code_name(node.array)}[{where}] = 0.0")
             case Row():
                 self.row(node.definition, depth)
 
@@ -158,8 +179,8 @@ class Writer:
     def element(self, array: str, at: Sequence[Position]) -> str:
         """Return `z[b, i]`; a scalar array is read as `c[()]`."""
         if not at:
-            return f"{array}[()]"
-        return f"{array}[{', '.join(self.position(p) for p in at)}]"
+            return f"{code_name(array)}[()]"
+        return f"{code_name(array)}[{', '.join(self.position(p) for p in at)}]"
 
     def position(self, position: Position) -> str:
         """Return an integer expression."""

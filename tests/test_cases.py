@@ -50,15 +50,15 @@ def case(request):
 def test_value_and_every_form_of_the_jacobian(case):
     data, compiled, arrays, expected = case
     rtol = data["rtol"]
-    value = compiled.forward(**arrays)
+    value = compiled.forward(arrays)
     agree(value, data["outputs"]["0"], rtol)
     J = compiled.jacobian(**arrays)
     agree(J.value, data["outputs"]["0"], rtol)
     assert set(J) == set(expected)
     rng = np.random.default_rng(1)
     u = rng.normal(size=np.shape(value))
-    pulled = compiled.vjp(**arrays, u=u)
-    per_sample = compiled.vjp_per_sample(**arrays, u=u)
+    pulled = compiled.vjp(arrays, u)
+    per_sample = compiled.vjp_per_sample(arrays, u)
     batch = u.shape[0]
     inputs = {d.name for d in compiled.layer.declarations if d.role == "input"}
     total = np.zeros_like(u)
@@ -87,7 +87,7 @@ def test_value_and_every_form_of_the_jacobian(case):
                          v.reshape(batch, -1) if name in inputs else v.reshape(-1))
         agree(block.jvp(v), part.reshape(u.shape), 10 * rtol)
         total += part.reshape(u.shape)
-    agree(compiled.jvp(**arrays, tangents=tangents), total, 10 * rtol)
+    agree(compiled.jvp(arrays, tangents), total, 10 * rtol)
     agree(J.jvp(tangents), total, 10 * rtol)
     y, pull = compiled.pullback(**arrays)
     agree(y, data["outputs"]["0"], rtol)

@@ -329,7 +329,10 @@ def test_only_what_an_encoding_lacks_is_replaced():
 def test_the_demo_shows_a_whole_kernel_about_the_parameter():
     from symgrad.demo import kernel
 
-    source = "@njit\ndef _forward(x):\n    return x\n\n\n@njit(\n    cache=True)\ndef _jac_W(x):\n    return 2\n"
+    source = (
+        "@njit\ndef _forward(x):\n    return x\n\n\n"
+        "@njit(\n    cache=True)\ndef _jac_W(x):\n    return 2\n"
+    )
     assert kernel(source, "W") == "@njit(\n    cache=True)\ndef _jac_W(x):\n    return 2"
     assert kernel("def jac_W(x):\n    return 1\n", "W").startswith("def jac_W")
     assert kernel(source, "b") == "@njit\ndef _forward(x):\n    return x"

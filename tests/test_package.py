@@ -135,15 +135,15 @@ def test_an_editable_install_works_from_another_folder(tmp_path):
     whole_line_works(python, symgrad, elsewhere)
 
 
-def test_help_imports_neither_sympy_nor_numba(tmp_path):
+def test_help_does_not_wait_for_numba():
     script = (
         "import sys; from symgrad.cli import main; main(['derive', '--help'])\n"
-        "print([name for name in ('sympy', 'numba', 'jinja2') if name in sys.modules])"
+        "print('numba' in sys.modules)"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert ended.stdout.splitlines()[-1] == "[]"
+    assert ended.stdout.splitlines()[-1] == "False"
 
 
 def test_the_version_is_said_once():

@@ -118,6 +118,12 @@ def test_declarations_beside_the_text_come_in_declared_order() -> None:
     assert [d.name for d in layer.declarations] == ["x", "W", "b", "c"]
 
 
+def test_a_bad_name_beside_the_text_has_no_place_in_it() -> None:
+    with pytest.raises(LayerSyntaxError, match="exp is a function") as caught:
+        parse("W x", inputs={"exp": "n"})
+    assert caught.value.span is None
+
+
 def test_sizes_with_spaces_are_cut_at_commas() -> None:
     layer = parse("x[0, 0]", inputs={"x": "t - k + 1, h*d"})
     assert layer.declarations[0].dims == (Dim.of("t") - "k" + 1, Dim.of("h") * "d")

@@ -11,8 +11,10 @@ READ = [
     ("σ(Wx + b)", "x: input[n] | W: param[m, n] | b: param[m] | y = σ(W @ x + b)"),
     (
         "W2 tanh(W1 x + b1) + b2",
-        "x: input[n] | W2: param[m, h1] | W1: param[h1, n] | b1: param[h1] | b2: param[m]"
-        " | y = W2 @ tanh(W1 @ x + b1) + b2",
+        (
+            "x: input[n] | W2: param[m, h1] | W1: param[h1, n] | b1: param[h1] | b2: param[m]"
+            " | y = W2 @ tanh(W1 @ x + b1) + b2"
+        ),
     ),
     ("W(x + b)", "x: input[n] | W: param[m, n] | b: param[n] | y = W @ (x + b)"),
     ("z = Wᵀ·x", "x: input[n] | W: param[n, m] | z = W.T @ x"),

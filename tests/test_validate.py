@@ -253,3 +253,10 @@ def test_ties_that_move_together_are_right():
 
     report = validate(layer, slopes, ("x",), sizes={"n": 3})
     assert report.ok, str(report)
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch": 0}, {"sizes": {"n": 0}}, {"sizes": {"n": 1, "m": 1}}]
+)
+def test_empty_batches_and_axes_are_valid_points(options):
+    assert validate(dense(), dense_slopes, PARAMETERS, **options).ok

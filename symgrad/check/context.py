@@ -13,8 +13,8 @@ from symgrad.check.flatten import Flattener
 from symgrad.check.ranges import Known, Ranges, Use, fit, not_negative
 from symgrad.check.tree import Indices, Value
 from symgrad.dims import Dim
-from symgrad.errors import ShapeError, Span
-from symgrad.program import Affine, Check, Index, Supply
+from symgrad.errors import Span
+from symgrad.program import Check, Index, Lookup, Position, Supply
 from symgrad.syntax import Expr, Layer, Macro
 
 Thing = Value | Indices
@@ -69,21 +69,34 @@ class Context:
             self.dim_spans.setdefault(found, span)
         return dim
 
-    def bind(self, name: str, stated: Dim | None, span: Span) -> Index:
+    def bind(self, name: str, stated: Dim | None, span: Span, *, bound: bool = True) -> Index:
         """Return a new index of the statement that is being read."""
         ranges = self.open[-1]
         index = self.supply.fresh(name, ranges.next_dim(stated))
-        ranges.met.append(Known(index, stated, span))
+        ranges.met.append(Known(index, stated, span, bound))
         return index
 
-    def use(self, affine: Affine, axis: Dim, text: str, span: Span) -> None:
+    def use(self, use: Use) -> None:
         """Record a position; where the dims of its indices are known, see that it fits."""
+        affine = use.affine
         owner = next((r for r in self.open if any(r.owns(i) for i, _ in affine.terms)), None)
         if owner is not None:
-            owner.uses.append(Use(affine, axis, text, span))
-        if not any(n.startswith("#q") for i, _ in affine.terms for n in i.dim.names):
-            if owner is None or owner.solved is not None:
-                self.require(fit(Use(affine, axis, text, span)))
+            owner.uses.append(use)
+        unknown = any(n.startswith("#q") for i, _ in affine.terms for n in i.dim.names)
+        if not unknown and (owner is None or owner.solved is not None):
+            self.require(fit(use))
+
+    def tie(self, index: Index, other: Position) -> None:
+        """Record that a delta compares an index with a position."""
+        owner = next((r for r in self.open if r.owns(index)), None)
+        if owner is None:
+            return
+        if isinstance(other, Lookup):
+            array = self.layer.declaration(other.array)
+            if array is not None and array.vocabulary is not None:
+                owner.ties.append((index, array.vocabulary.substitute(self.sizes)))
+        elif other.bare is not None:
+            owner.ties.append((index, other.bare))
 
     def size(self, dim: Dim, what: str, span: Span) -> None:
         """See that a size is not negative."""
@@ -109,8 +122,3 @@ class Context:
 def shape_text(axes: tuple[Dim, ...]) -> str:
     """Return a shape as text."""
     return f"[{', '.join(str(d) for d in axes)}]"
-
-
-def mismatch(message: str, span: Span, hint: str | None = None) -> ShapeError:
-    """Return a shape error at a place."""
-    return ShapeError(message, span, hint=hint)

@@ -6,7 +6,7 @@ A definition is a sum of terms, or one reduction of one access; nothing is neste
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -23,16 +23,19 @@ from symgrad.check.tree import (
     free_of,
     has_reduction,
     is_leaf,
+    leaf_of,
     scalar_of,
 )
-from symgrad.errors import Span
+from symgrad.errors import InternalError, Span
 from symgrad.program import (
     Access,
     Affine,
     Apply,
     Body,
     Definition,
+    Delta,
     Index,
+    Lookup,
     Number,
     Position,
     Reduce,
@@ -41,6 +44,7 @@ from symgrad.program import (
     Supply,
     Term,
     indices_of,
+    move_affine,
     substitute,
 )
 from symgrad.syntax import NOWHERE
@@ -225,21 +229,28 @@ class Flattener:
         return Value(value.axes, element, value.mask, plain=True)
 
 
-def place(tree: Tree, there: dict[Index, Position]) -> Tree:
-    """Put positions, also those that are data, for bare indices of an access."""
-    if isinstance(tree, Access):
-        at: list[Position] = []
-        for position in tree.at:
-            bare = position.bare if isinstance(position, Affine) else None
-            if bare is not None and bare in there:
-                at.append(there[bare])
-            else:
-                moves = {i: p for i, p in there.items() if isinstance(p, Affine)}
-                moved = substitute(Access("", (position,)), moves)
-                at.append(cast(Access, moved).at[0])
-        return Access(tree.array, tuple(at))
-    moves = {i: p for i, p in there.items() if isinstance(p, Affine)}
-    return cast(Tree, substitute(scalar_of(tree), moves))
+def place(tree: Tree, there: Mapping[Index, Position]) -> Tree:
+    """Put positions, also those that are data, for bare indices of a tree without reductions."""
+    match tree:
+        case Access():
+            return Access(tree.array, tuple(moved_position(p, there) for p in tree.at))
+        case Delta():
+            return Delta(moved_position(tree.left, there), moved_position(tree.right, there))
+        case Node() | Sum() | Fold() | Row() | Stop() | Named():
+            raise InternalError("only elements are put elsewhere")
+        case _:
+            moves = {i: p for i, p in there.items() if isinstance(p, Affine)}
+            return leaf_of(substitute(tree, moves))
+
+
+def moved_position(position: Position, there: Mapping[Index, Position]) -> Position:
+    """Put positions for indices in a position; data only for a bare index."""
+    bare = position.bare if isinstance(position, Affine) else None
+    if bare is not None and bare in there:
+        return there[bare]
+    if isinstance(position, Lookup):
+        return Lookup(position.array, tuple(moved_position(p, there) for p in position.at))
+    return move_affine(position, {i: p for i, p in there.items() if isinstance(p, Affine)})
 
 
 def _placeable(tree: Tree, own: tuple[Index, ...]) -> bool:

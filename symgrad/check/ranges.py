@@ -19,12 +19,13 @@ Verdict = Literal["yes", "no", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A position of an axis: `text` is the access as written, `place` the position in it."""
+    """A position along an axis; `remedy` is the declaration that would do, `{}` for its dim."""
 
     affine: Affine
     axis: Dim
     text: str
     span: Span
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,12 @@ class Known:
     index: Index
     stated: Dim | None
     span: Span
+    bound: bool = True
+
+    @property
+    def verb(self) -> str:
+        """What an author does with such an index."""
+        return "sum over" if self.bound else "use"
 
 
 @dataclass(slots=True)
@@ -42,6 +49,7 @@ class Ranges:
 
     met: list[Known] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
+    ties: list[tuple[Index, Index | Dim]] = field(default_factory=list)
     solved: tuple[Dim, ...] | None = None
 
     def owns(self, index: Index) -> bool:
@@ -84,7 +92,7 @@ def solve(ranges: Ranges) -> tuple[Dim, ...]:
     while waiting:
         done = []
         for known in waiting:
-            dim = _from_affine(known, ranges, found)
+            dim = _from_affine(known, ranges, found) or _from_ties(known, ranges, found)
             if dim is not None:
                 found[known.index] = dim
                 done.append(known)
@@ -107,8 +115,9 @@ def _from_bare(known: Known, uses: list[Use]) -> Dim | None:
                 f"index {name} runs over {first.axis} in {first.text} "
                 f"but over {use.axis} in {use.text}",
                 use.span,
-                hint="make the axes agree, use another index, "
-                f"or state its range: {name}: {first.axis}",
+                hint=f"{use.remedy.format(first.axis)}, or {known.verb} another index"
+                if use.remedy
+                else f"{known.verb} another index, or state its range: {name}: {first.axis}",
             )
     return first.axis if first is not None else None
 
@@ -138,6 +147,20 @@ def _from_affine(known: Known, ranges: Ranges, found: dict[Index, Dim]) -> Dim |
         elif at_least(other - best) != "yes":
             raise _no_range(known, ranges)
     return best
+
+
+def _from_ties(known: Known, ranges: Ranges, found: dict[Index, Dim]) -> Dim | None:
+    """Return the range of what a delta compares an index with, if nothing else tells."""
+    if any(known.index in dict(use.affine.terms) for use in ranges.uses):
+        return None
+    for index, other in ranges.ties:
+        if index != known.index:
+            continue
+        if isinstance(other, Dim):
+            return other
+        if other in found or not ranges.owns(other):
+            return found.get(other, other.dim)
+    return None
 
 
 def _no_range(known: Known, ranges: Ranges) -> ShapeError:

@@ -6,14 +6,14 @@ Slices, transposes and broadcasts are maps of positions, so they cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Union
 
 from symgrad.dims import Dim
+from symgrad.errors import InternalError
 from symgrad.program import (
     Access,
-    Affine,
     Apply,
     Constant,
     Delta,
@@ -151,7 +151,13 @@ def scalar_of(tree: Tree) -> Scalar:
     """Return a tree without reductions as a scalar."""
     if isinstance(tree, Node):
         return Apply(tree.function, tuple(scalar_of(arg) for arg in tree.args))
-    assert not isinstance(tree, (Sum, Fold, Row, Stop, Named))  # noqa: S101
+    return leaf_of(tree)
+
+
+def leaf_of(tree: Tree | Scalar) -> Leaf:
+    """Return a tree or scalar that is known to be a leaf."""
+    if isinstance(tree, (Apply, Node, Sum, Fold, Row, Stop, Named)):
+        raise InternalError("a leaf was expected")
     return tree
 
 
@@ -173,9 +179,6 @@ def free_of(tree: Tree) -> dict[Index, None]:
         case _:
             found.update(dict.fromkeys(indices_of(tree)))
     return found
-
-
-Moves = Mapping[Index, Affine]
 
 
 def product(*trees: Tree) -> Tree:

@@ -65,7 +65,9 @@ def vjp_matrix(form: ClosedForm, hand: Hand, cotangent: str) -> str:
 
 
 def _writer(form: ClosedForm, hand: Hand) -> MatrixWriter:
-    definitions = {d.name: d for d in (*form.program.definitions, *form.named)}
+    if form.named:
+        raise Inexpressible(f"it is a recursion over {form.named[-1].name}")
+    definitions = {d.name: d for d in form.program.definitions}
     return MatrixWriter(form.program, hand, definitions)
 
 

@@ -115,8 +115,9 @@ class Writer:
             total = self.hand.big("sum", bound, body)
             if not outer.over and not outer.under and outer.number == 1:
                 return negative, (total, MUL)
-            before = self.product(outer)
-            return negative, (self.hand.join([("", before[0]), ("", total)]), MUL)
+            before, hold = self.product(outer)
+            before = self.hand.group(before) if hold == ADD else before
+            return negative, (self.hand.join([("", before), ("", total)]), MUL)
 
     def product(self, product: Product) -> Written:
         """Write a product: plain fractions first, sums in parentheses behind them."""

@@ -29,7 +29,7 @@ from symgrad.syntax import (
     Transposed,
     Unary,
 )
-from symgrad.write_layer import write
+from symgrad.write import write
 
 DECLARED = (
     Declaration("x", "input", (Dim.of("n"),)),

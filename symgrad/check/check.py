@@ -1,0 +1,209 @@
+"""Type a layer: every array gets its shape, every index its range, every line its index notation.
+
+Layer -> Program
+Matrix style and index style become the same definitions; whatever is nonlinear gets a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from symgrad.check.context import Context, Scope, Thing
+from symgrad.check.flatten import Flattener
+from symgrad.check.solvable import require_solvable
+from symgrad.check.statements import assigned, conditioned
+from symgrad.check.tree import Indices, Positions, Tree, Value
+from symgrad.check.verify import verify
+from symgrad.dims import Dim
+from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, SymgradError
+from symgrad.names import dim_names, parts
+from symgrad.program import (
+    BATCH,
+    Access,
+    Affine,
+    Array,
+    Condition,
+    Lookup,
+    Program,
+    Supply,
+    indices_of,
+)
+from symgrad.syntax import Assign, Declaration, Domain, Item, Layer, Name, Start
+from symgrad.vocabulary import RESERVED
+
+
+def check(
+    layer: Layer,
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    functions: Mapping[str, Any] | None = None,
+) -> Program:
+    """Return the program a layer is.
+
+    `dims` replaces dims by numbers or other dims before anything is compared. `functions` binds
+    abstract functions to functions of the language or macros of the layer; other bindings are
+    left to later stages. Raises ShapeError, LayerSyntaxError or CodegenError with the place.
+    """
+    try:
+        program = _program(layer, dims or {}, functions or {})
+    except SymgradError as error:
+        raise error.located(layer.source) from None
+    verify(program)
+    return program
+
+
+def _program(
+    layer: Layer, dims: Mapping[str, int | str], functions: Mapping[str, Any]
+) -> Program:
+    sizes = {name: Dim.of(size) for name, size in dims.items()}
+    arrays = tuple(_array(made, sizes) for made in layer.declarations)
+    context = _context(layer, sizes, functions, arrays)
+    scope = Scope(
+        {array.name: _declared(array, context) for array in arrays}, recurrent=_recurrent(layer)
+    )
+    conditions: list[Condition] = []
+    for statement in layer.statements:
+        context.flat.span = statement.span
+        match statement:
+            case Start():
+                raise CodegenError("recurrences are not supported yet", statement.span)
+            case Domain():
+                conditions.append(_condition(statement, scope, context))
+            case Assign():
+                scope = _assign(statement, scope, context)
+    _require_outputs(layer, scope)
+    program = Program(
+        layer.name,
+        layer.title,
+        arrays,
+        tuple(context.flat.definitions),
+        layer.output_names,
+        context.batch,
+        context.supply.serial,
+        tuple(context.checks),
+        tuple(conditions),
+        layer.source.text,
+        layer.source,
+    )
+    require_solvable(program, context.dim_spans)
+    return program
+
+
+def _recurrent(layer: Layer) -> frozenset[str]:
+    """Return the names that may be read before their line: those with a stated range."""
+    return frozenset(
+        s.name
+        for s in layer.statements
+        if isinstance(s, Assign) and s.binders and s.binders[0].extent is not None
+    )
+
+
+def _array(made: Declaration, sizes: Mapping[str, Dim]) -> Array:
+    vocabulary = None if made.vocabulary is None else made.vocabulary.substitute(sizes)
+    axes = tuple(dim.substitute(sizes) for dim in made.dims)
+    return Array(made.name, made.role, axes, vocabulary, made.default)
+
+
+def _context(
+    layer: Layer, sizes: Mapping[str, Dim], functions: Mapping[str, Any], arrays: tuple[Array, ...]
+) -> Context:
+    supply = Supply()
+    batch = supply.fresh("b", BATCH)
+    taken = {a.name for a in arrays} | {m.name for m in layer.macros} | set(RESERVED)
+    taken |= {s.name for s in layer.statements if isinstance(s, Assign)} | set(functions)
+    spans = {}
+    for made, array in zip(layer.declarations, arrays, strict=True):
+        for dim in (*array.axes, *((array.vocabulary,) if array.vocabulary else ())):
+            taken |= set(dim.names)
+            for name in dim.names:
+                spans.setdefault(name, made.span)
+    known = set(spans) | {n for made in layer.declarations for d in made.dims for n in d.names}
+    known |= {n for d in layer.declarations if d.vocabulary for n in d.vocabulary.names}
+    unknown = [n for n in sizes if n not in known and not _mentions(layer, n)]
+    if unknown:
+        hint = f"its dims are {', '.join(sorted(known))}" if known else "it has none"
+        raise ShapeError(f"dims= names {unknown[0]}, which is no dim of this layer", hint=hint)
+    bindings = {name: to for name, to in functions.items() if isinstance(to, str)}
+    flat = Flattener(batch, supply, taken)
+    macros = {macro.name: macro for macro in layer.macros}
+    context = Context(layer, supply, batch, flat, macros, bindings, sizes, {})
+    context.dim_spans = spans
+    context.constants = {a.name: _declared(a, context) for a in arrays if a.role == "const"}
+    return context
+
+
+def _mentions(layer: Layer, name: str) -> bool:
+    return name in dim_names(layer, ())
+
+
+def _declared(array: Array, context: Context) -> Thing:
+    """Return a declared array as a value; inputs are read at the sample's position first."""
+    first = (Affine.of(context.batch),) if array.batched else ()
+    if array.vocabulary is not None:
+        return Indices(
+            array.axes, array.vocabulary, lambda at: Lookup(array.name, (*first, *at)), array.name
+        )
+    return Value(array.axes, lambda at: Access(array.name, (*first, *at)), plain=True)
+
+
+def _assign(line: Assign, scope: Scope, context: Context) -> Scope:
+    """Add the definition of a line and return the scope that sees it."""
+    if _reads_itself(line, scope):
+        raise CodegenError("recurrences are not supported yet", line.span)
+    value = assigned(line, scope, context)
+    if isinstance(value, Indices):
+        raise ShapeError(f"{line.name} would be an array of indices", line.span)
+    axes = context.fresh(value.axes)
+    if line.binders:
+        names = [b.name for b in line.binders]
+        axes = tuple(
+            context.supply.fresh(names[n], i.dim) if n < len(names) else i
+            for n, i in enumerate(axes)
+        )
+    tree = value.element(tuple(Affine.of(i) for i in axes))
+    made = context.flat.define(line.name, axes, tree, written=True)
+
+    def element(at: Positions) -> Tree:
+        return context.flat.read(made, at)
+
+    named = Value(value.axes, element, value.mask, plain=True)
+    return scope.with_array(line.name, named)
+
+
+def _reads_itself(line: Assign, scope: Scope) -> bool:
+    """Whether the right side reads the name it assigns: a recurrence."""
+    if line.name in scope.arrays or line.name in {b.name for b in line.binders or ()}:
+        return False
+    waiting: list[Item] = [line.value]
+    while waiting:
+        expr = waiting.pop()
+        if isinstance(expr, Name) and expr.name == line.name:
+            return True
+        waiting.extend(parts(expr))
+    return False
+
+
+def _condition(statement: Domain, scope: Scope, context: Context) -> Condition:
+    value = conditioned(statement.condition, scope, context)
+    text = context.text(statement.condition)
+    if not value.mask:
+        hint = f"compare it: assert {text} > 0"
+        raise LayerSyntaxError("assert asks for a comparison", statement.span, hint=hint)
+    axes = context.fresh(value.axes)
+    mask = context.flat.scalar(value.element(tuple(Affine.of(i) for i in axes)))
+    batched = context.batch in indices_of(mask)
+    indices = (*((context.batch,) if batched else ()), *axes)
+    return Condition(indices, mask, text, statement.span)
+
+
+def _require_outputs(layer: Layer, scope: Scope) -> None:
+    for name in layer.output_names:
+        value = scope.arrays.get(name)
+        if isinstance(value, Value) and value.mask:
+            line = next(s for s in layer.statements if isinstance(s, Assign) and s.name == name)
+            hint = f"make it numbers: where({name}, 1, 0)"
+            raise LayerSyntaxError(
+                f"{name} is a mask and cannot be an output", line.span, hint=hint
+            )
+

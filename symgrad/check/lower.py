@@ -1,0 +1,280 @@
+"""Expressions read as values: what each node of the syntax means.
+
+Expr, Scope -> Value
+Matrix style and index style end as the same thing, an element at a position.
+"""
+
+from __future__ import annotations
+
+from symgrad.check.arrays import ARRAY_FUNCTIONS, array_function
+from symgrad.check.axes import AXIS_FUNCTIONS, over_axes, reduce_value
+from symgrad.check.context import Context, Scope, Thing
+from symgrad.check.elementwise import apply, is_elementwise, signature
+from symgrad.check.matrix import compare, elementwise, invert, matmul, negate, transpose
+from symgrad.check.sizes import as_dim, size_of
+from symgrad.check.subscript import position, subscript
+from symgrad.check.tree import (
+    Indices,
+    Node,
+    Positions,
+    Stop,
+    Tree,
+    Value,
+    constant,
+    is_leaf,
+    number,
+    size,
+)
+from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError
+from symgrad.names import parts
+from symgrad.program import Access, Affine, Constant, Delta, Place
+from symgrad.syntax import (
+    Binary,
+    Call,
+    Compare,
+    Expr,
+    Item,
+    Macro,
+    Name,
+    Number,
+    Reduction,
+    Sequence,
+    Subscript,
+    Text,
+    Transposed,
+    Unary,
+)
+
+NOT_YET = ("reshape", "inv", "det", "logdet", "solve", "cholesky")
+
+
+def lower(expr: Expr, scope: Scope, context: Context) -> Value:
+    """Return the value of an expression.
+
+    Raises ShapeError where shapes do not fit, LayerSyntaxError where something has no meaning.
+    """
+    thing = lower_thing(expr, scope, context)
+    if isinstance(thing, Indices):
+        raise ShapeError(
+            f"{thing.name} holds indices, which are not numbers to compute with",
+            expr.span,
+            hint=f"use it in a subscript, E[{thing.name}], or declare {thing.name}: input",
+        )
+    return thing
+
+
+def lower_thing(expr: Expr, scope: Scope, context: Context) -> Thing:
+    """Return the value of an expression, which may be an array of indices."""
+    match expr:
+        case Number():
+            return number(expr.value)
+        case Name():
+            return _name(expr, scope, context)
+        case Unary():
+            return _unary(expr, scope, context)
+        case Binary():
+            return _binary(expr, scope, context)
+        case Compare():
+            values = tuple(lower(e, scope, context) for e in expr.operands)
+            return compare(expr, values, context)
+        case Transposed():
+            return transpose(lower(expr.base, scope, context), None)
+        case Subscript():
+            return _subscript(expr, scope, context)
+        case Reduction():
+            return _reduction(expr, scope, context)
+        case Call():
+            return _call(expr, scope, context)
+        case Sequence() | Text():
+            raise LayerSyntaxError("this has no meaning here", expr.span)
+        case _:
+            raise LayerSyntaxError("this stands only as the value of a keyword", expr.span)
+
+
+def _name(expr: Name, scope: Scope, context: Context) -> Thing:
+    if expr.name in scope.indices:
+        return constant(Place(Affine.of(scope.indices[expr.name])))
+    if expr.name in scope.arrays:
+        return scope.arrays[expr.name]
+    if expr.name == "pi":
+        return constant(Constant("pi"))
+    if expr.name in scope.recurrent:
+        raise CodegenError("recurrences are not supported yet", expr.span)
+    return constant(size(context.dim(expr.name, expr.span)))
+
+
+def _unary(expr: Unary, scope: Scope, context: Context) -> Value:
+    if expr.operator == "-" and isinstance(expr.operand, Number):
+        return number(-expr.operand.value)
+    value = lower(expr.operand, scope, context)
+    if expr.operator == "+":
+        return value
+    return negate(value) if expr.operator == "-" else invert(expr, value)
+
+
+def _binary(expr: Binary, scope: Scope, context: Context) -> Value:
+    if expr.operator == "//":
+        dim = as_dim(expr, scope, context)
+        if dim is None:
+            hint = "numbers are divided by /; floor(a / b) rounds down"
+            raise LayerSyntaxError("`//` divides sizes only", expr.span, hint=hint)
+        return constant(size(dim))
+    left, right = lower(expr.left, scope, context), lower(expr.right, scope, context)
+    scalar = not left.axes or not right.axes
+    if expr.operator == "@" or (expr.operator == "·" and not scalar):
+        return matmul(expr, left, right, context)
+    return elementwise(expr, left, right, context)
+
+
+def _subscript(expr: Subscript, scope: Scope, context: Context) -> Thing:
+    if isinstance(expr.base, Name) and expr.base.name in scope.recurrent:
+        if expr.base.name not in scope.arrays:
+            raise CodegenError("recurrences are not supported yet", expr.span)
+    base = lower_thing(expr.base, scope, context)
+    return subscript(expr, base, scope, context, lower_thing)
+
+
+def _reduction(expr: Reduction, scope: Scope, context: Context) -> Value:
+    inner, bound = scope, []
+    for binder in expr.binders:
+        if binder.name in inner.indices:
+            hint = "give the inner one another name"
+            message = f"the index {binder.name} is bound already"
+            raise LayerSyntaxError(message, binder.span, hint=hint)
+        stated = None if binder.extent is None else size_of(binder.extent, scope, context)
+        index = context.bind(binder.name, stated, binder.span)
+        bound.append(index)
+        inner = inner.with_index(index)
+    body = lower(expr.body, inner, context)
+    return reduce_value(expr.function, tuple(bound), body, context)
+
+
+def _call(expr: Call, scope: Scope, context: Context) -> Value:
+    name = expr.function
+    if name in context.macros:
+        return _macro(context.macros[name], expr, scope, context)
+    if name == "stop_gradient":
+        return _stop(lower(_only(expr), scope, context))
+    if name == "delta":
+        return _delta(expr, scope, context)
+    if name in AXIS_FUNCTIONS:
+        value = lower(_first(expr), scope, context)
+        return over_axes(expr, value, scope, context, lower)
+    if name in ARRAY_FUNCTIONS:
+        return array_function(expr, scope, context, lower)
+    if name in NOT_YET:
+        raise CodegenError(f"{name} is not supported yet", expr.span)
+    if is_elementwise(name):
+        return _elementwise(expr, scope, context)
+    value = lower(_only(expr), scope, context)
+    bound = context.functions.get(name, name)
+    if bound in context.macros:
+        return _inline(context.macros[bound], (value,), expr, context)
+    if bound != name and is_elementwise(bound):
+        return apply(signature(bound), bound, (value,), expr, context)
+    return apply(None, name, (value,), expr, context)
+
+
+def _first(expr: Call) -> Expr:
+    if not expr.arguments:
+        raise LayerSyntaxError(f"{expr.function} needs an argument", expr.span)
+    return expr.arguments[0]
+
+
+def _only(expr: Call) -> Expr:
+    if len(expr.arguments) != 1 or expr.keywords:
+        raise LayerSyntaxError(f"{expr.function} takes one argument", expr.span)
+    return expr.arguments[0]
+
+
+def _elementwise(expr: Call, scope: Scope, context: Context) -> Value:
+    parameters = signature(expr.function)
+    values = [lower(e, scope, context) for e in expr.arguments]
+    if len(values) > len(parameters.names):
+        wanted = ", ".join(parameters.names)
+        message = f"{expr.function} takes {len(parameters.names)} arguments, not {len(values)}"
+        raise LayerSyntaxError(message, expr.span, hint=f"{expr.function}({wanted})")
+    given = dict(zip(parameters.names, values, strict=False))
+    for keyword in expr.keywords:
+        if keyword.name not in parameters.names or keyword.name in given:
+            wanted = ", ".join(parameters.names)
+            message = f"{expr.function} has no free argument {keyword.name}"
+            raise LayerSyntaxError(message, keyword.span, hint=f"{expr.function}({wanted})")
+        given[keyword.name] = lower(keyword.value, scope, context)
+    for name in parameters.names:
+        if name not in given and name not in parameters.defaults:
+            wanted = ", ".join(parameters.names)
+            message = f"{expr.function} needs the argument {name}"
+            raise LayerSyntaxError(message, expr.span, hint=f"{expr.function}({wanted})")
+    ordered = [given.get(n) or number(parameters.defaults[n]) for n in parameters.names]
+    return apply(parameters, expr.function, tuple(ordered), expr, context)
+
+
+def _stop(value: Value) -> Value:
+    def element(at: Positions) -> Tree:
+        tree = value.element(at)
+        return Stop(tree) if _reads(tree) else tree
+
+    return Value(value.axes, element, value.mask)
+
+
+def _reads(tree: Tree) -> bool:
+    """Whether a tree depends on any array."""
+    if isinstance(tree, Node):
+        return any(_reads(arg) for arg in tree.args)
+    return isinstance(tree, Access) or not is_leaf(tree)
+
+
+def _delta(expr: Call, scope: Scope, context: Context) -> Value:
+    if len(expr.arguments) != 2 or expr.keywords:
+        raise LayerSyntaxError("delta takes two indices", expr.span, hint="delta(i, j)")
+    left, right = (position(e, scope, context, lower_thing) for e in expr.arguments)
+    for one, other in ((left, right), (right, left)):
+        index = one.bare if isinstance(one, Affine) else None
+        if index is not None:
+            context.tie(index, other)
+    return constant(Delta(left, right))
+
+
+def _macro(macro: Macro, expr: Call, scope: Scope, context: Context) -> Value:
+    things = tuple(lower_thing(e, scope, context) for e in expr.arguments)
+    if len(things) != len(macro.arguments):
+        message = f"the macro {macro.name} takes {len(macro.arguments)} arguments"
+        raise LayerSyntaxError(message, expr.span)
+    return _inline(macro, things, expr, context)
+
+
+def _inline(macro: Macro, things: tuple[Thing, ...], expr: Call, context: Context) -> Value:
+    """Return a macro's result; arguments read more than once and locals get definitions."""
+    from symgrad.check.statements import assigned
+
+    inner = Scope(dict(context.constants))
+    for name, thing in zip(macro.arguments, things, strict=True):
+        if isinstance(thing, Value) and _uses(macro, name) > 1 and _is_work(thing, context):
+            thing = context.named(thing, name)
+        inner = inner.with_array(name, thing)
+    for line in macro.body:
+        value = assigned(line, inner, context)
+        work = isinstance(value, Value) and _is_work(value, context)
+        if isinstance(value, Value) and work and not value.plain:
+            value = context.named(value, line.name)
+        inner = inner.with_array(line.name, value)
+    return lower(macro.result, inner, context)
+
+
+def _is_work(value: Value, context: Context) -> bool:
+    """Whether an element takes arithmetic to compute, so that it is worth a name."""
+    at = tuple(Affine.of(i) for i in context.fresh(value.axes))
+    tree = value.element(at)
+    return isinstance(tree, Node) or not is_leaf(tree)
+
+
+def _uses(macro: Macro, name: str) -> int:
+    """Return how often a macro reads an argument."""
+    total = 0
+    waiting: list[Item] = [macro.result, *(line.value for line in macro.body)]
+    while waiting:
+        expr = waiting.pop()
+        total += isinstance(expr, Name) and expr.name == name
+        waiting.extend(parts(expr))
+    return total

@@ -1,0 +1,184 @@
+"""Print a program in index notation, a line for each definition.
+
+Program -> str
+Letters are chosen line by line, so that no index is called like an array or a dim.
+"""
+
+from __future__ import annotations
+
+from symgrad.reading.letters import Letters
+from symgrad.program import (
+    BATCH,
+    Access,
+    Affine,
+    Apply,
+    Array,
+    Constant,
+    Definition,
+    Delta,
+    Guard,
+    Index,
+    Lookup,
+    Number,
+    Place,
+    Position,
+    Program,
+    Reduce,
+    Rowwise,
+    Scalar,
+    Size,
+    Term,
+    indices_of,
+)
+
+_INFIX = {
+    "add": (" + ", 5), "sub": (" - ", 5), "mul": ("*", 6), "div": ("/", 6), "pow": ("**", 8),
+    "lt": (" < ", 4), "le": (" <= ", 4), "gt": (" > ", 4), "ge": (" >= ", 4),
+    "eq": (" == ", 4), "ne": (" != ", 4), "and_": (" & ", 3), "or_": (" | ", 2),
+}  # fmt: skip
+_ATOM = 9
+
+
+def show(program: Program) -> str:
+    """Return the declarations, definitions, domains and checks of a program as text."""
+    lines = [f'"""{program.title}"""'] if program.title else []
+    lines += [_declaration(array) for array in program.arrays]
+    lines += [_definition(made, program) for made in program.definitions]
+    for condition in program.conditions:
+        letters = Letters.of(program, condition.indices)
+        lines.append(f"assert {_scalar(condition.mask, letters)[0]}")
+    lines += [f"check 0 <= {c.low} and {c.high} <= {c.limit}" for c in program.checks]
+    return "\n".join((*lines, f"return {', '.join(program.outputs)}"))
+
+
+def _declaration(array: Array) -> str:
+    role = array.role if array.vocabulary is None else f"index({array.vocabulary})"
+    axes = f"[{', '.join(str(d) for d in array.axes)}]" if array.axes else ""
+    default = f" = {array.default}" if array.default is not None else ""
+    return f"{array.name}: {role}{axes}{default}"
+
+
+def _definition(made: Definition, program: Program) -> str:
+    letters = Letters.of(program, made.indices)
+    ranges = [
+        letters.take(i) if i.dim == BATCH else f"{letters.take(i)}: {i.dim}" for i in made.indices
+    ]
+    left = f"{made.name}[{', '.join(ranges)}]" if ranges else made.name
+    body = _body(made, letters)
+    return f"{left} = stop_gradient({body})" if made.frozen else f"{left} = {body}"
+
+
+def _body(made: Definition, letters: Letters) -> str:
+    body = made.body
+    if isinstance(body, tuple):
+        if not body:
+            return "0"
+        text = _term(body[0], letters)
+        for term in body[1:]:
+            written = _term(term, letters)
+            text += f" - {written[1:]}" if written.startswith("-") else f" + {written}"
+        return text
+    with letters.bind(body.bound) as names:
+        inner = _scalar(body.body, letters)[0]
+        head = f"{body.kind}[{', '.join(_ranged(names, body.bound))}]({inner})"
+    if isinstance(body, Rowwise):
+        return f"{head}[{', '.join(letters.take(i) for i in body.at)}]"
+    assert isinstance(body, Reduce)  # noqa: S101
+    return head
+
+
+def _ranged(names: tuple[str, ...], bound: tuple[Index, ...]) -> list[str]:
+    return [f"{name}: {index.dim}" for name, index in zip(names, bound, strict=True)]
+
+
+def _term(term: Term, letters: Letters) -> str:
+    """Write `sum[k](a*b)`, the factors without a bound index in front of it."""
+    factors = list(term.factors)
+    sign = ""
+    if len(factors) > 1 and factors[0] == Number(-1):
+        sign, factors = "-", factors[1:]
+    if not term.bound:
+        alone = len(factors) == 1 and not sign
+        return sign + _product(factors, letters, alone=alone)
+    outer = [f for f in factors if not set(indices_of(f)) & set(term.bound)]
+    inner = [f for f in factors if f not in outer]
+    with letters.bind(term.bound) as names:
+        bound = ", ".join(_ranged(names, term.bound))
+        total = f"sum[{bound}]({_product(inner, letters, alone=len(inner) == 1)})"
+    return f"{sign}{_product(outer, letters, alone=False)}*{total}" if outer else sign + total
+
+
+def _product(factors: list[Scalar], letters: Letters, *, alone: bool) -> str:
+    if alone:
+        return _scalar(factors[0], letters)[0]
+    return "*".join(_held(f, letters, 7) for f in factors) if factors else "1"
+
+
+def _held(scalar: Scalar, letters: Letters, least: int) -> str:
+    text, tight = _scalar(scalar, letters)
+    return text if tight >= least else f"({text})"
+
+
+def _scalar(scalar: Scalar, letters: Letters) -> tuple[str, int]:
+    """Return a scalar written, and how tightly it holds together."""
+    match scalar:
+        case Number(value):
+            return repr(value), (_ATOM if value >= 0 else 7)
+        case Constant():
+            return scalar.name, _ATOM
+        case Size(dim):
+            return str(dim), (_ATOM if dim.symbol else 5)
+        case Place(affine):
+            text = _affine(affine, letters)
+            return text, (_ATOM if text.isidentifier() else 5)
+        case Access(array, at):
+            return array + _subscript(at, letters), _ATOM
+        case Delta(left, right):
+            places = f"{_position(left, letters)}, {_position(right, letters)}"
+            return f"delta({places})", _ATOM
+        case Guard(position, dim):
+            return f"[0 <= {_affine(position, letters)} < {dim}]", _ATOM
+        case Apply():
+            return _apply(scalar, letters)
+
+
+def _apply(scalar: Apply, letters: Letters) -> tuple[str, int]:
+    function, args = scalar.function, scalar.args
+    if function in _INFIX and not any(scalar.order) and len(args) == 2:
+        sign, tight = _INFIX[function]
+        right_first = function == "pow"
+        left = _held(args[0], letters, tight + right_first)
+        right = _held(args[1], letters, tight + (function != "add" and not right_first))
+        return f"{left}{sign}{right}", tight
+    if function in ("neg", "not_") and not any(scalar.order):
+        return f"{'-' if function == 'neg' else '~'}{_held(args[0], letters, 7)}", 7
+    marks = "'" * scalar.order[0] if len(scalar.order) == 1 else ""
+    if len(scalar.order) > 1:
+        marks = f"^{scalar.order}"
+    inner = ", ".join(_scalar(arg, letters)[0] for arg in args)
+    return f"{function}{marks}({inner})", _ATOM
+
+
+def _subscript(at: tuple[Position, ...], letters: Letters) -> str:
+    return f"[{', '.join(_position(p, letters) for p in at)}]" if at else ""
+
+
+def _position(position: Position, letters: Letters) -> str:
+    if isinstance(position, Lookup):
+        return position.array + _subscript(position.at, letters)
+    return _affine(position, letters)
+
+
+def _affine(affine: Affine, letters: Letters) -> str:
+    text = ""
+    for index, coefficient in affine.terms:
+        letter = letters.take(index)
+        part = letter if abs(coefficient) == 1 else f"{abs(coefficient)}*{letter}"
+        sign = "-" if coefficient < 0 else "+"
+        text += f" {sign} {part}" if text else (part if coefficient > 0 else f"-{part}")
+    if affine.offset.terms:
+        offset = str(affine.offset)
+        if not text:
+            return offset
+        text += f" - {offset[1:]}" if offset.startswith("-") else f" + {offset}"
+    return text or "0"
