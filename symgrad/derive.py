@@ -18,6 +18,7 @@ from symgrad.partials import Local, local_partials, split_extrema
 from symgrad.program import (
     Access,
     Affine,
+    Apply,
     Definition,
     Delta,
     Guard,
@@ -48,7 +49,7 @@ def derive(program: Program, selection: Selection) -> Derivation:
     jacobians: list[Jacobian] = []
     locals_: dict[str, Local] = {}
     for output in program.outputs:
-        sweep = Sweep(prepared, selection, supply, names, prefix="G", locals_=locals_)
+        sweep = Sweep(prepared, selection, supply, names, prefix="G", factored=True, locals_=locals_)
         axes = own_indices(prepared, output)
         out = tuple(supply.fresh(i.name, i.dim) for i in axes)
         seed = Term((), tuple(Delta(Affine.of(o), Affine.of(i)) for o, i in zip(out, axes, strict=True)))
@@ -62,6 +63,10 @@ def derive(program: Program, selection: Selection) -> Derivation:
     return Derivation(
         prepared, selection, tuple(adjoints), tuple(owners), tuple(jacobians), supply.serial
     )
+
+
+CHEAP = frozenset(("add", "sub", "mul", "neg"))
+"""Functions not worth an array of their own."""
 
 
 class Names:
@@ -125,11 +130,12 @@ class Sweep:
     names: Names
     prefix: str
     tag: str = ""
+    factored: bool = False
     locals_: dict[str, Local] = field(default_factory=dict)
     definitions: list[Definition] = field(default_factory=list)
     owners: list[tuple[str, str]] = field(default_factory=list)
     out: tuple[Index, ...] = ()
-    supported: set[str] = field(default_factory=set)
+    named: dict[Scalar, Access] = field(default_factory=dict)
 
     def run(self, seeds: Mapping[str, Term], out: tuple[Index, ...], per_sample: bool) -> Results:
         """Go back from the seeded definitions to the selected arrays.
@@ -175,7 +181,7 @@ class Sweep:
         results: Results = {}
         for name in self.selection.names:
             terms = tuple(pending.get(name, ()))
-            results[name] = (at[name], self.finish(name, terms, at[name], bool(out)))
+            results[name] = (at[name], self.finish(name, terms, at[name]))
         return results
 
     def local(self, definition: Definition, active: frozenset[str]) -> Local:
@@ -204,7 +210,7 @@ class Sweep:
 
     def name_sum(self, wish: str, terms: Sequence[Term], free: Sequence[Index]) -> Access:
         """Define the sum of `terms` over those of `free` that occur in it; return the access."""
-        split = tuple(self.split(wish, term, free) for term in terms)
+        split = tuple(self.slopes_apart(wish, self.split(wish, term, free)) for term in terms)
         read = {i for t in split for f in t.factors for i in indices_of(f)}
         for term in split:
             read -= set(term.bound)
@@ -213,6 +219,26 @@ class Sweep:
         name = self.names.new(wish)
         self.definitions.append(Definition(name, indices, split, written=False))
         return Access(name, tuple(Affine.of(i) for i in indices))
+
+    def slopes_apart(self, wish: str, term: Term) -> Term:
+        """Name function values that have fewer indices than their term: they are computed once."""
+        everything = {i for f in term.factors for i in indices_of(f)}
+        costly = [
+            f for f in term.factors
+            if isinstance(f, Apply) and f.function not in CHEAP and set(indices_of(f)) < everything
+        ]
+        if not costly:
+            return term
+        factors = list(term.factors)
+        for factor in costly:
+            if factor not in self.named:
+                indices = tuple(sorted(indices_of(factor), key=lambda i: i.dim != self.program.batch.dim))
+                name = self.names.new(f"D_{wish.split('_', 1)[-1]}")
+                own = Term((), (factor,))
+                self.definitions.append(Definition(name, indices, (own,), written=False))
+                self.named[factor] = Access(name, tuple(Affine.of(i) for i in indices))
+            factors[factors.index(factor)] = self.named[factor]
+        return Term(term.bound, tuple(factors))
 
     def split(self, wish: str, term: Term, free: Sequence[Index]) -> Term:
         """Name an inner sum whose free indices are fewer than the term's: it is computed once."""
@@ -229,10 +255,10 @@ class Sweep:
         return Term((), (*outer, access))
 
     def finish(
-        self, name: str, terms: Sequence[Term], theta: tuple[Index, ...], keep_products: bool
+        self, name: str, terms: Sequence[Term], theta: tuple[Index, ...]
     ) -> tuple[Term, ...]:
         """Return the terms at a selected array, each a product of arrays (structure kept)."""
-        if not keep_products:
+        if not self.factored:
             return tuple(self.split(f"S_{name}", term, theta) for term in terms)
         simple: list[Term] = []
         for term in terms:

@@ -20,7 +20,7 @@ from symgrad.reading.hands import Hand, LatexHand, TextHand
 from symgrad.reading.matrix import Inexpressible, jacobian_matrix, vjp_matrix
 from symgrad.reading.pages import html_page, markdown_page, tex_page
 from symgrad.simplify import closed_forms
-from symgrad.reading.steps import Step, derivation_steps, domains, equation
+from symgrad.reading.steps import Step, conditions, derivation_steps, domains, equation
 
 Style = Literal["index", "matrix"]
 NOTE = (
@@ -64,8 +64,12 @@ class Formula:
             product = vjp_matrix(form, hand, g)
         except Inexpressible:
             return None
-        transposed = rf"{hand.name(g)}^\top" if isinstance(hand, LatexHand) else f"{g}ᵀ"
-        return f"{transposed} {left} = {product}"
+        latex = isinstance(hand, LatexHand)
+        if sum(1 for i in form.out if i.dim.constant != 1) == 1:
+            pulled = rf"{hand.name(g)}^\top {left}" if latex else f"{g}ᵀ {left}"
+        else:
+            pulled = rf"\left\langle {g}, {left} \right\rangle" if latex else f"⟨{g}, {left}⟩"
+        return f"{pulled} = {product}"
 
     @property
     def reason(self) -> str | None:
@@ -82,8 +86,10 @@ class Formula:
     def __str__(self) -> str:
         matrix = self.matrix(TextHand())
         lines = [self.text(), *domains(self.form, TextHand())]
+        given = conditions(self.form.program, TextHand())
         if matrix is not None:
             lines.append(matrix)
+        lines += [f"  given {text}" for text in given]
         return "\n".join(dict.fromkeys(lines))
 
     def __repr__(self) -> str:
@@ -176,6 +182,8 @@ class Explanation:
         lines += [
             line for formula in self.formulas for line in domains(formula.form, LatexHand())
         ]
+        given = conditions(self.derivation.program, LatexHand())
+        lines += [rf"\text{{given }} & {text}" for text in given]
         return aligned(dict.fromkeys(lines))
 
     def sections(self) -> list[tuple[str, list[Step]]]:
@@ -223,7 +231,7 @@ def aligned(lines: Iterable[str]) -> str:
     rows = list(lines)
     if len(rows) == 1:
         return rows[0]
-    joined = " \\\\\n".join(f"  {row.replace(' = ', ' &= ', 1)}" for row in rows)
+    joined = " \\\\\n".join(f"  {row if '&' in row else row.replace(' = ', ' &= ', 1)}" for row in rows)
     return f"\\begin{{aligned}}\n{joined}\n\\end{{aligned}}"
 
 

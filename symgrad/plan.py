@@ -469,13 +469,28 @@ def _kernel(nodes: tuple[Node, ...], members: Sequence[Definition], batch: Index
                 if name not in writes:
                     reads[name] = None
     split = all(isinstance(n, For) and n.index == batch for n in nodes) and bool(nodes)
-    work = Dim.of(0)
-    for member in members:
-        size = ONE
-        body = member.body
-        bound = [i for t in body for i in t.bound] if isinstance(body, tuple) else [*body.bound]
-        for index in (*member.indices, *dict.fromkeys(bound)):
-            if index != batch and index not in ():
-                size = size * index.dim
-        work = work + size
+    work = _work(nodes, batch)
     return Kernel(nodes, writes, tuple(reads), split, work)
+
+
+def _work(nodes: Sequence[Node], batch: Index) -> Dim:
+    """Return how many elements the loops touch for one sample."""
+    total = Dim.of(0)
+    for node in nodes:
+        match node:
+            case For():
+                inner = _work(node.body, batch)
+                total = total + (inner if node.index == batch else inner * node.index.dim)
+            case When():
+                total = total + _work(node.body, batch)
+            case Row():
+                row = ONE
+                body = node.definition.body
+                for index in body.bound if not isinstance(body, tuple) else ():
+                    row = row * index.dim
+                total = total + row
+            case Store() | Add():
+                total = total + 1
+            case _:
+                pass
+    return total

@@ -6,7 +6,6 @@ Letters are chosen line by line, so that no index is called like an array or a d
 
 from __future__ import annotations
 
-from symgrad.reading.letters import Letters
 from symgrad.program import (
     BATCH,
     Access,
@@ -30,6 +29,7 @@ from symgrad.program import (
     Term,
     indices_of,
 )
+from symgrad.reading.letters import Letters
 
 _INFIX = {
     "add": (" + ", 5), "sub": (" - ", 5), "mul": ("*", 6), "div": ("/", 6), "pow": ("**", 8),
@@ -83,7 +83,7 @@ def _body(made: Definition, letters: Letters) -> str:
         head = f"{body.kind}[{', '.join(_ranged(names, body.bound))}]({inner})"
     if isinstance(body, Rowwise):
         return f"{head}[{', '.join(letters.take(i) for i in body.at)}]"
-    assert isinstance(body, Reduce)  # noqa: S101
+    assert isinstance(body, Reduce)
     return head
 
 

@@ -311,6 +311,24 @@ CASES = {
     ),
     "const": ("x: input[n]\neps: const = 0.5\ny = x + eps", lambda x: x + 0.5),
     "no batch": ("W: param[n, m]\ny = W @ W.T", lambda W: W @ W.T),
+    "layer norm with std": (
+        "x: input[n]\ng: param[n]\nb: param[n]\ny = g * (x - mean(x)) / std(x) + b",
+        lambda x, g, b: g * (x - x.mean()) / x.std() + b,
+    ),
+    "triangles off the diagonal": (
+        "x: input[n, m]\ny = tril(x, 1) + triu(x, k=-1) * 2 + tril(x, -2) + triu(x, 1)",
+        lambda x: np.tril(x, 1) + np.triu(x, -1) * 2 + np.tril(x, -2) + np.triu(x, 1),
+    ),
+    "triangle times vector": ("x: input[n]\nA: param[n, n]\ny = tril(A) @ x", (
+        lambda x, A: np.tril(A) @ x
+    )),
+    "minus a product": (DENSE + "y = -(W @ x) * b - (b - W @ x) * 3 / b", (
+        lambda x, W, b: -(W @ x) * b - (b - W @ x) * 3 / b
+    )),
+    "sum of products of sums": (
+        "x: input[n]\nA: param[n, n]\ny = sum[i](-x[i] * sum[k](A[i, k] * x[k]) / (1 + x[i]**2))",
+        lambda x, A: -np.sum(x * (A @ x) / (1 + x**2)),
+    ),
     "layer norm": (
         "x: input[n]\ng: param[n]\ny = g * (x - mean(x)) / sqrt(var(x) + 1e-5)",
         lambda x, g: g * (x - x.mean()) / np.sqrt(x.var() + 1e-5),

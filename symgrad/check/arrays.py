@@ -13,6 +13,7 @@ from symgrad.check.axes import axes_of
 from symgrad.check.context import Context, Scope, shape_text
 from symgrad.check.einsum import einsum
 from symgrad.check.matrix import broadcast, spread, transpose
+from symgrad.check.ranges import at_least
 from symgrad.check.sizes import as_dim, size_of
 from symgrad.check.tree import Node, Positions, Sum, Tree, Value
 from symgrad.dims import ONE, Dim
@@ -288,12 +289,15 @@ def _triangle(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value
         raise LayerSyntaxError("k is a whole number", expr.span)
     rows, columns = value.axes[-2:]
     lower_half = expr.function == "tril"
+    # the guard's upper bound must never cut: it lies beyond the largest position there is
+    most = rows + offset if lower_half else columns - offset
+    reach = most if at_least(most - (rows if lower_half else columns)) == "yes" else (
+        rows + columns + offset * offset
+    )
 
     def element(at: Positions) -> Tree:
         i, j = _affine(at[-2]), _affine(at[-1])
         inside = i - j + offset if lower_half else j - i - offset
-        # the guard's second bound must never cut: it is as long as the position can be
-        reach = rows + columns + (offset * offset) + 1
         return Sum((), Node("mul", (Guard(inside, reach), value.element(at))))
 
     return Value(value.axes, element)

@@ -67,10 +67,8 @@ def over_axes(expr: Call, value: Value, scope: Scope, context: Context, lower: L
 
 def _positional(expr: Call) -> Expr | None:
     """Return normalize's second argument; other functions take one."""
-    allowed = {"axis", "keepdims"}
     name = expr.function
-    if name in SHAPE_KEEPING:
-        allowed = {"axis"}
+    allowed = {"axis"} if name in SHAPE_KEEPING else {"axis", "keepdims"}
     allowed |= {"var": {"ddof"}, "std": {"ddof"}, "normalize": {"eps"}}.get(name, set())
     for keyword in expr.keywords:
         if keyword.name not in allowed:
@@ -80,11 +78,12 @@ def _positional(expr: Call) -> Expr | None:
         return None
     if name == "normalize" and len(expr.arguments) == 2:
         return expr.arguments[1]
-    hint = {"max": "of two arrays, write maximum(a, b)", "min": "of two arrays, write minimum(a, b)"}
+    instead = {"max": "maximum", "min": "minimum"}.get(name)
+    hint = f"of two arrays, write {instead}(a, b)" if instead else f"write {name}(a, axis=0)"
     raise LayerSyntaxError(
         f"{name} takes one array; its axis is a keyword",
         expr.span,
-        hint=hint.get(name, f"write {name}(a, axis=0)"),
+        hint=hint,
     )
 
 

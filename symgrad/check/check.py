@@ -16,7 +16,7 @@ from symgrad.check.statements import assigned, conditioned
 from symgrad.check.tree import Indices, Positions, Tree, Value
 from symgrad.check.verify import verify
 from symgrad.dims import Dim
-from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, SymgradError
+from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, Span, SymgradError
 from symgrad.names import dim_names, parts
 from symgrad.program import (
     BATCH,
@@ -29,7 +29,17 @@ from symgrad.program import (
     Supply,
     indices_of,
 )
-from symgrad.syntax import Assign, Declaration, Domain, Item, Layer, Name, Start
+from symgrad.syntax import (
+    Assign,
+    Call,
+    Declaration,
+    Domain,
+    Item,
+    Layer,
+    Name,
+    Reduction,
+    Start,
+)
 from symgrad.vocabulary import RESERVED
 
 
@@ -47,6 +57,9 @@ def check(
     """
     try:
         program = _program(layer, dims or {}, functions or {})
+    except RecursionError:
+        message, hint = "this layer is nested too deeply", "name parts of it in lines of their own"
+        raise LayerSyntaxError(message, None, layer.source, hint) from None
     except SymgradError as error:
         raise error.located(layer.source) from None
     verify(program)
@@ -110,9 +123,8 @@ def _context(
 ) -> Context:
     supply = Supply()
     batch = supply.fresh("b", BATCH)
-    taken = {a.name for a in arrays} | {m.name for m in layer.macros} | set(RESERVED)
-    taken |= {s.name for s in layer.statements if isinstance(s, Assign)} | set(functions)
-    spans = {}
+    taken = {a.name for a in arrays} | set(RESERVED) | set(functions) | _written(layer)
+    spans: dict[str, Span] = {}
     for made, array in zip(layer.declarations, arrays, strict=True):
         for dim in (*array.axes, *((array.vocabulary,) if array.vocabulary else ())):
             taken |= set(dim.names)
@@ -131,6 +143,27 @@ def _context(
     context.dim_spans = spans
     context.constants = {a.name: _declared(a, context) for a in arrays if a.role == "const"}
     return context
+
+
+def _written(layer: Layer) -> set[str]:
+    """Return the names of a layer that a part nobody named must not have: all but macros' own."""
+    names = {m.name for m in layer.macros} | set(dim_names(layer, ()))
+    waiting: list[Item] = [line.value for m in layer.macros for line in m.body]
+    waiting += [macro.result for macro in layer.macros]
+    for statement in layer.statements:
+        if isinstance(statement, Domain):
+            waiting.append(statement.condition)
+            continue
+        names |= {statement.name, *(b.name for b in statement.binders or ())}
+        waiting.append(statement.value)
+    while waiting:
+        expr = waiting.pop()
+        if isinstance(expr, Reduction):
+            names |= {b.name for b in expr.binders}
+        if isinstance(expr, Call):
+            names.add(expr.function)
+        waiting.extend(parts(expr))
+    return names
 
 
 def _mentions(layer: Layer, name: str) -> bool:

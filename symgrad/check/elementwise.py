@@ -1,6 +1,7 @@
 """Element-wise functions: their parameters, their defaults, and their use on values.
 
 function, values -> Value
+Every argument may be an array; numbers that were left out are the language's defaults.
 """
 
 from __future__ import annotations
@@ -64,19 +65,15 @@ def signature(name: str) -> Signature:
 
 
 def apply(
-    parameters: Signature | None,
     name: str,
     values: tuple[Value, ...],
     expr: Call,
     context: Context,
 ) -> Value:
-    """Return a function of values; abstract functions have no signature."""
+    """Return a function of values, broadcast to one shape."""
     if name == "where" and not values[0].mask:
         hint = "compare it: where(a > 0, b, c)"
         raise LayerSyntaxError("where asks for a mask first", expr.arguments[0].span, hint=hint)
-    if parameters is not None and len(values) != len(parameters.names):
-        wanted = len(parameters.names)
-        raise LayerSyntaxError(f"{name} takes {wanted} arguments", expr.span)
     name = _ALIASES.get(name, name)
     if len(values) == 1:
         value = values[0]

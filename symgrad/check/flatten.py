@@ -34,9 +34,11 @@ from symgrad.program import (
     Body,
     Definition,
     Delta,
+    Guard,
     Index,
     Lookup,
     Number,
+    Place,
     Position,
     Reduce,
     Rowwise,
@@ -90,8 +92,7 @@ class Flattener:
         key = _key(made, self.batch)
         if not name:
             if key in self.known:
-                found = next(d for d in self.definitions if d.name == self.known[key])
-                return found
+                return next(d for d in self.definitions if d.name == self.known[key])
             made = replace(made, name=self.fresh(wish))
         self.known.setdefault(key, made.name)
         self.definitions.append(made)
@@ -101,7 +102,7 @@ class Flattener:
         """Return a readable name that nothing else has."""
         wishes = (wish, *LETTERS) if wish else LETTERS
         candidates = [*wishes, *(f"{wishes[0]}{n}" for n in range(1, 10000))]
-        name = next(c for c in candidates if c not in self.taken)
+        name: str = next(c for c in candidates if c not in self.taken)
         self.taken.add(name)
         return name
 
@@ -115,6 +116,7 @@ class Flattener:
             bare = tuple(i for i in at if i is not None and i in axes and i not in inner)
             if len(set(bare)) == len(at):
                 return Rowwise(cast(Any, tree.kind), tree.bound, self.access(tree.body), bare)
+        tree = self.cored(tree)
         if adds_up(tree):
             return self.terms(tree)
         whole = self.scalar(tree)
@@ -124,20 +126,23 @@ class Flattener:
 
     def terms(self, tree: Tree) -> tuple[Term, ...]:
         """Return a tree as a sum of terms."""
+        tree = self.cored(tree)
         match tree:
             case Node("add", (left, right)):
-                return (*self.terms(left), *self.terms(right))
+                return (*self.piece(left), *self.piece(right))
             case Node("sub", (left, right)):
-                return (*self.terms(left), *(_negated(t) for t in self.terms(right)))
+                return (*self.piece(left), *(_negated(t) for t in self.piece(right)))
             case Node("neg", (inner,)):
-                return tuple(_negated(term) for term in self.terms(inner))
-            case Node("mul", (left, right)) if adds_up(tree):
-                before = adds_up(right)
-                outer, inner = (left, right) if before else (right, left)
-                return self._spread(self.factors(outer), inner, before=before)
+                return tuple(_negated(term) for term in self.piece(inner))
+            case Node("mul", (left, right)) if adds_up(left) and not adds_up(right):
+                outer = self.factors(right)
+                return tuple(Term(t.bound, (*t.factors, *outer)) for t in self.terms(left))
+            case Node("mul", (left, right)) if adds_up(right) and not adds_up(left):
+                outer = self.factors(left)
+                return tuple(Term(t.bound, (*outer, *t.factors)) for t in self.terms(right))
             case Node("div", (above, below)) if adds_up(tree):
                 divisor = Apply("div", (Number(1), self.scalar(below)))
-                return self._spread((divisor,), above, before=True)
+                return tuple(Term(t.bound, (divisor, *t.factors)) for t in self.terms(above))
             case Sum(bound, body):
                 while isinstance(body, Sum):
                     bound, body = (*bound, *body.bound), body.body
@@ -145,24 +150,55 @@ class Flattener:
             case _:
                 return (Term((), self.factors(tree)),)
 
-    def _spread(
-        self, outer: tuple[Scalar, ...], inner: Tree, *, before: bool
-    ) -> tuple[Term, ...]:
-        """Multiply into a single term, or by numbers into several; else name the sum."""
-        plain = not any(indices_of(f) or _reads(f) for f in outer)
-        if not plain and _several(inner):
-            named = (self.extract(inner),)
-            return (Term((), (*outer, *named) if before else (*named, *outer)),)
-        return tuple(
-            Term(t.bound, (*outer, *t.factors) if before else (*t.factors, *outer))
-            for t in self.terms(inner)
-        )
+    def piece(self, tree: Tree) -> tuple[Term, ...]:
+        """Return a summand as terms, or as the definition that already holds it."""
+        if not adds_up(tree) or _several(tree):
+            return self.terms(tree)
+        terms = self.terms(tree)
+        free = _free_in(terms)
+        axes = tuple(sorted((i for i in free if i != self.batch), key=lambda i: i.serial))
+        indices = (*((self.batch,) if self.batch in free else ()), *axes)
+        name = self.known.get(_key(Definition("", indices, terms), self.batch))
+        found = next((d for d in self.definitions if d.name == name), None)
+        if found is None:
+            return terms
+        return (Term((), (self.read(found, tuple(Affine.of(i) for i in axes)),)),)
+
+    def cored(self, tree: Tree) -> Tree:
+        """Name a sum of several terms that is multiplied by more than numbers."""
+        match tree:
+            case Node("mul" | "div", (left, right)) if adds_up(tree) and _several(tree):
+                inner, outer = (left, right) if adds_up(left) else (right, left)
+                if _is_number(outer):
+                    return tree
+                core = self.core(inner)
+                return replace(tree, args=(core, right) if inner is left else (left, core))
+            case _:
+                return tree
+
+    def core(self, tree: Tree) -> Tree:
+        """Name the sum that stands inside products and quotients."""
+        match tree:
+            case Node("mul" | "div", (left, right)) if adds_up(left):
+                return replace(tree, args=(self.core(left), right))
+            case Node("mul", (left, right)):
+                return replace(tree, args=(left, self.core(right)))
+            case Node("neg", (inner,)):
+                return replace(tree, args=(self.core(inner),))
+            case _:
+                return self.extract(tree)
 
     def factors(self, tree: Tree) -> tuple[Scalar, ...]:
-        """Return a tree as a product, cut at its top-level multiplications."""
-        if has_reduction(tree):
-            return _parts(self.scalar(tree))
-        return _parts(scalar_of(tree))
+        """Return a tree as a product, cut at its top-level multiplications and signs."""
+        match tree:
+            case Node("mul", (left, right)):
+                return (*self.factors(left), *self.factors(right))
+            case Node("neg", (inner,)):
+                return (Number(-1), *self.factors(inner))
+            case Sum((), inner):
+                return self.factors(inner)
+            case _:
+                return (self.scalar(tree),)
 
     def scalar(self, tree: Tree) -> Scalar:
         """Return a tree as a scalar; every reduction in it is named."""
@@ -181,7 +217,7 @@ class Flattener:
     def extract(self, tree: Tree, wish: str = "", order: Iterable[Index] = ()) -> Access:
         """Name a tree; its axes are its free indices: `order` last, others by serial before."""
         if isinstance(tree, Named):
-            tree, wish = tree.body, tree.wish
+            wish, tree = tree.wish, tree.body
         if isinstance(tree, Row):
             return self._extract_row(tree)
         free = [i for i in free_of(tree) if i != self.batch]
@@ -268,10 +304,11 @@ def _indices(position: Position) -> tuple[Index, ...]:
     return indices_of(Access("", (position,)))
 
 
-def _reads(scalar: Scalar) -> bool:
-    if isinstance(scalar, Apply):
-        return any(_reads(arg) for arg in scalar.args)
-    return isinstance(scalar, Access)
+def _is_number(tree: Tree) -> bool:
+    """Whether a tree depends on neither arrays nor indices."""
+    if isinstance(tree, Node):
+        return all(_is_number(arg) for arg in tree.args)
+    return is_leaf(tree) and not isinstance(tree, (Access, Place, Delta, Guard))
 
 
 def _several(tree: Tree) -> bool:

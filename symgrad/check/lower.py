@@ -6,6 +6,8 @@ Matrix style and index style end as the same thing, an element at a position.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from symgrad.check.arrays import ARRAY_FUNCTIONS, array_function
 from symgrad.check.axes import AXIS_FUNCTIONS, over_axes, reduce_value
 from symgrad.check.context import Context, Scope, Thing
@@ -25,7 +27,7 @@ from symgrad.check.tree import (
     number,
     size,
 )
-from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError
+from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, Span
 from symgrad.names import parts
 from symgrad.program import Access, Affine, Constant, Delta, Place
 from symgrad.syntax import (
@@ -38,9 +40,7 @@ from symgrad.syntax import (
     Name,
     Number,
     Reduction,
-    Sequence,
     Subscript,
-    Text,
     Transposed,
     Unary,
 )
@@ -85,10 +85,8 @@ def lower_thing(expr: Expr, scope: Scope, context: Context) -> Thing:
             return _reduction(expr, scope, context)
         case Call():
             return _call(expr, scope, context)
-        case Sequence() | Text():
-            raise LayerSyntaxError("this has no meaning here", expr.span)
         case _:
-            raise LayerSyntaxError("this stands only as the value of a keyword", expr.span)
+            raise LayerSyntaxError("this stands only where a function asks for it", expr.span)
 
 
 def _name(expr: Name, scope: Scope, context: Context) -> Thing:
@@ -143,6 +141,7 @@ def _reduction(expr: Reduction, scope: Scope, context: Context) -> Value:
             raise LayerSyntaxError(message, binder.span, hint=hint)
         stated = None if binder.extent is None else size_of(binder.extent, scope, context)
         index = context.bind(binder.name, stated, binder.span)
+        context.size(index.dim, f"the range of index {index.name}", binder.span)
         bound.append(index)
         inner = inner.with_index(index)
     body = lower(expr.body, inner, context)
@@ -171,8 +170,8 @@ def _call(expr: Call, scope: Scope, context: Context) -> Value:
     if bound in context.macros:
         return _inline(context.macros[bound], (value,), expr, context)
     if bound != name and is_elementwise(bound):
-        return apply(signature(bound), bound, (value,), expr, context)
-    return apply(None, name, (value,), expr, context)
+        return _filled(bound, {}, [value], expr, context)
+    return apply(name, (value,), expr, context)
 
 
 def _first(expr: Call) -> Expr:
@@ -188,26 +187,35 @@ def _only(expr: Call) -> Expr:
 
 
 def _elementwise(expr: Call, scope: Scope, context: Context) -> Value:
-    parameters = signature(expr.function)
     values = [lower(e, scope, context) for e in expr.arguments]
+    given = {k.name: (lower(k.value, scope, context), k.span) for k in expr.keywords}
+    return _filled(expr.function, given, values, expr, context)
+
+
+def _filled(
+    function: str,
+    keywords: Mapping[str, tuple[Value, Span]],
+    values: Sequence[Value],
+    expr: Call,
+    context: Context,
+) -> Value:
+    """Return an element-wise function of values, its defaults filled in."""
+    parameters = signature(function)
+    hint = f"{function}({', '.join(parameters.names)})"
     if len(values) > len(parameters.names):
-        wanted = ", ".join(parameters.names)
-        message = f"{expr.function} takes {len(parameters.names)} arguments, not {len(values)}"
-        raise LayerSyntaxError(message, expr.span, hint=f"{expr.function}({wanted})")
+        plural = "" if len(parameters.names) == 1 else "s"
+        message = f"{function} takes {len(parameters.names)} argument{plural}, not {len(values)}"
+        raise LayerSyntaxError(message, expr.span, hint=hint)
     given = dict(zip(parameters.names, values, strict=False))
-    for keyword in expr.keywords:
-        if keyword.name not in parameters.names or keyword.name in given:
-            wanted = ", ".join(parameters.names)
-            message = f"{expr.function} has no free argument {keyword.name}"
-            raise LayerSyntaxError(message, keyword.span, hint=f"{expr.function}({wanted})")
-        given[keyword.name] = lower(keyword.value, scope, context)
+    for name, (value, span) in keywords.items():
+        if name not in parameters.names or name in given:
+            raise LayerSyntaxError(f"{function} has no free argument {name}", span, hint=hint)
+        given[name] = value
     for name in parameters.names:
         if name not in given and name not in parameters.defaults:
-            wanted = ", ".join(parameters.names)
-            message = f"{expr.function} needs the argument {name}"
-            raise LayerSyntaxError(message, expr.span, hint=f"{expr.function}({wanted})")
+            raise LayerSyntaxError(f"{function} needs the argument {name}", expr.span, hint=hint)
     ordered = [given.get(n) or number(parameters.defaults[n]) for n in parameters.names]
-    return apply(parameters, expr.function, tuple(ordered), expr, context)
+    return apply(function, tuple(ordered), expr, context)
 
 
 def _stop(value: Value) -> Value:

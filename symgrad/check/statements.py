@@ -68,7 +68,10 @@ def twice(read: Callable[[], Reading], context: Context) -> Reading:
     trial = Ranges()
     context.open.append(trial)
     try:
-        _touch(*read(), context)
+        first = read()
+        if not trial.met:
+            return first
+        first[1].element(tuple(Affine.of(i) for i in context.fresh(first[1].axes)))
     finally:
         context.open.pop()
     solved = solve(trial)
@@ -80,11 +83,6 @@ def twice(read: Callable[[], Reading], context: Context) -> Reading:
         return read()
     finally:
         context.open.pop()
-
-
-def _touch(free: tuple[Index, ...], value: Value, context: Context) -> None:
-    """Compute one element, so that all positions are seen."""
-    value.element(tuple(Affine.of(i) for i in context.fresh(value.axes)))
 
 
 def moved(tree: Tree, there: Mapping[Index, Position]) -> Tree:

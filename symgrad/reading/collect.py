@@ -19,13 +19,27 @@ from symgrad.reading.products import (
     positive_first,
     without,
 )
-from symgrad.program import Apply, Delta, Number, walk
+from symgrad.program import Apply, Delta, Index, Number, walk
 
 
 def collect(products: Sequence[Product]) -> Summed:
     """Return the sum of products with what they share in front."""
-    flat = like_terms([_sum_as_atom(p) for p in products])
+    joined = [p for group in _by_bound(products) for p in group]
+    flat = like_terms([_sum_as_atom(p) for p in joined])
     return Summed(tuple(_as_piece(p) for p in positive_first(_taken_out(flat))))
+
+
+def _by_bound(products: Sequence[Product]) -> list[list[Product]]:
+    """Join sums over the same indices where their summands share a factor that reads them."""
+    groups: dict[tuple[Index, ...], list[Product]] = {}
+    for product in products:
+        groups.setdefault(product.bound, []).append(product)
+    result: list[list[Product]] = []
+    for bound, group in groups.items():
+        inner = frozenset(bound)
+        shared = bool(bound) and any(indices_in(a) & inner for a in _shared(group).over)
+        result.append(_taken_out(group) if shared else group)
+    return result
 
 
 def _as_piece(product: Product) -> Piece:
@@ -68,9 +82,10 @@ def _taken_out(products: list[Product]) -> list[Product]:
     if not common.over and not common.under and common.number == 1:
         return products
     rests = [without(p, common) for p in products]
-    inner = _sum_atom(sorted(rests, key=_length))
     place = max((_lead(p, common) for p in products), default=0)
-    result = Product((), common.number, {}, common.under)
+    result = Product(products[0].bound, common.number, {}, common.under)
+    rests = [Product((), r.number, r.over, r.under) for r in rests]
+    inner = _sum_atom(sorted(rests, key=_length))
     atoms = list(common.over.items())
     for atom, power in (*atoms[:place], (inner, 1), *atoms[place:]):
         result.over[atom] = result.over.get(atom, 0) + power

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from symgrad.reading.closed import Shown, Summed
 from symgrad.reading.products import Product, product_of, tidy_scalar
@@ -73,6 +74,7 @@ class Meanings:
 
     program: Program
     renames: dict[str, str]
+    unwritten: frozenset[str]
     values: dict[str, list[tuple[Definition, Scalar]]]
     sums: list[tuple[Definition, Index, Product, Product]]
 
@@ -94,7 +96,8 @@ class Meanings:
                     values.setdefault(atom.function, []).append((definition, atom))
             elif len(term.bound) == 1:
                 _add_sum(definition, term.bound[0], product, sums)
-        return Meanings(program, renames, values, sums)
+        unwritten = frozenset(d.name for d in program.definitions if not d.written)
+        return Meanings(program, renames, unwritten, values, sums)
 
     def renamed(self, scalar: Scalar) -> Scalar:
         """Return the scalar reading one name for each value."""
@@ -160,12 +163,22 @@ def _match_product(pattern: Product, product: Product, free: frozenset[Index], f
 def _match_side(
     pattern: dict[Shown, int], side: dict[Shown, int], free: frozenset[Index], found: Found
 ) -> bool:
-    for (expected, power), (atom, same) in zip(pattern.items(), side.items(), strict=True):
-        if power != same or isinstance(expected, Summed) or isinstance(atom, Summed):
-            return False
-        if not match_scalar(expected, atom, free, found):
-            return False
-    return True
+    for order in permutations(side.items()) if len(side) <= 3 else (side.items(),):
+        trial = dict(found)
+        pairs = zip(pattern.items(), order, strict=True)
+        if all(_match_factor(a, b, free, trial) for a, b in pairs):
+            found.update(trial)
+            return True
+    return False
+
+
+def _match_factor(
+    pattern: tuple[Shown, int], factor: tuple[Shown, int], free: frozenset[Index], found: Found
+) -> bool:
+    (expected, power), (atom, same) = pattern, factor
+    if power != same or isinstance(expected, Summed) or isinstance(atom, Summed):
+        return False
+    return match_scalar(expected, atom, free, found)
 
 
 __all__ = ["Meanings", "match_scalar"]

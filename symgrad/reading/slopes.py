@@ -39,10 +39,11 @@ def _slope(node: Apply, meanings: Meanings) -> Scalar:
     if value is None:
         value = Apply(node.function, node.args)
     place = node.order.index(1)
-    best: tuple[int, Scalar] = (LONGEST, node)
+    best: tuple[int, Scalar] = (LONGEST + 3 * _unnamed(node, meanings), node)
     for form in _forms(node.function, place, len(node.args), named):
         candidate = _fill(form, value, node.args)
-        best = min(best, (_cost(candidate), candidate), key=lambda pair: pair[0])
+        cost = _cost(candidate) + 3 * _unnamed(candidate, meanings)
+        best = min(best, (cost, candidate), key=lambda pair: pair[0])
     return best[1]
 
 
@@ -85,6 +86,12 @@ def _fill(form: Scalar, value: Scalar, args: tuple[Scalar, ...]) -> Scalar:
         return node
 
     return tidy_scalar(rebuild(form, change))
+
+
+def _unnamed(scalar: Scalar, meanings: Meanings) -> int:
+    """Count elements that are written in place, because nobody named them."""
+    arrays = [n.array for n in walk(scalar) if isinstance(n, Access)]
+    return sum(1 for name in arrays if name in meanings.unwritten)
 
 
 def _cost(scalar: Scalar) -> int:

@@ -16,7 +16,7 @@ from symgrad.contract import contract
 from symgrad.derivation import Derivation
 from symgrad.reading.facts import use_facts
 from symgrad.reading.hands import Hand, LatexHand, TextHand
-from symgrad.reading.letters import Letters
+from symgrad.reading.letters import Letters, taken_names
 from symgrad.reading.matching import Meanings
 from symgrad.partials import local_partials
 from symgrad.program import (
@@ -25,9 +25,11 @@ from symgrad.program import (
     Definition,
     Delta,
     Index,
+    Number,
     Program,
     Supply,
     Term,
+    arrays_of,
     scalars_of,
     walk,
 )
@@ -53,14 +55,11 @@ def derivation_steps(
     """Return all steps in the order they are read."""
     page = Page.of(derivation)
     steps: list[Step] = []
-    for condition in derivation.program.conditions:
-        free = tuple(i for i in condition.indices if i != derivation.program.batch)
-        steps.append(_two("domain", *(
-            page.writer(hand, free).condition(condition.mask) for hand in HANDS
-        )))
+    both = (conditions(derivation.program, hand) for hand in HANDS)
+    steps += [_two("domain", text, latex) for text, latex in zip(*both, strict=True)]
     steps += [page.definition(d) for d in derivation.program.definitions]
     steps += page.local_derivatives()
-    steps += [page.adjoint(a) for a in derivation.adjoints]
+    steps += page.chain(forms)
     for form in forms:
         steps.append(_two("result", *(equation(form, hand) for hand in HANDS)))
         both = zip(*(domains(form, hand) for hand in HANDS), strict=True)
@@ -101,6 +100,17 @@ def domains(form: ClosedForm, hand: Hand) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def conditions(program: Program, hand: Hand) -> tuple[str, ...]:
+    """Return the domains that a layer asserts."""
+    definitions = {d.name: d for d in program.definitions}
+    lines = []
+    for condition in program.conditions:
+        free = [i for i in condition.indices if i != program.batch]
+        writer = Writer(program, hand, Letters.of(program, free), definitions)
+        lines.append(writer.condition(condition.mask))
+    return tuple(lines)
+
+
 def form_writer(form: ClosedForm, hand: Hand) -> Writer:
     """Return a writer whose letters suit a closed form."""
     free = [i for i in (*form.out, *form.theta) if i.dim.constant != 1]
@@ -118,14 +128,17 @@ class Page:
     supply: Supply
     definitions: Mapping[str, Definition]
     adjoints: frozenset[str]
+    taken: frozenset[str]
 
     @staticmethod
     def of(derivation: Derivation) -> Page:
         """Return the page of a derivation."""
-        definitions = {d.name: d for d in (*derivation.program.definitions, *derivation.adjoints)}
+        everything = (*derivation.program.definitions, *derivation.adjoints)
+        definitions = {d.name: _named(d) for d in everything}
+        taken = taken_names(derivation.program)
         adjoints = frozenset(d.name for d in derivation.adjoints)
         meanings = Meanings.of(derivation.program)
-        return Page(derivation, meanings, Supply(derivation.serial), definitions, adjoints)
+        return Page(derivation, meanings, Supply(derivation.serial), definitions, adjoints, taken)
 
     @property
     def program(self) -> Program:
@@ -134,8 +147,10 @@ class Page:
 
     def writer(self, hand: Hand, free: Sequence[Index]) -> Writer:
         """Return a writer that names every definition instead of writing it in place."""
-        named = {name: _named(d) for name, d in self.definitions.items()}
-        return Writer(self.program, hand, Letters.of(self.program, free), named, self.adjoints)
+        letters = Letters(self.taken)
+        for index in free:
+            letters.take(index)
+        return Writer(self.program, hand, letters, self.definitions, self.adjoints)
 
     def definition(self, definition: Definition) -> Step:
         """Return `z_i = ...`."""
@@ -143,17 +158,43 @@ class Page:
         lines = []
         for hand in HANDS:
             writer = self.writer(hand, [i for i in free if i.dim.constant != 1])
+            writer.alphabetical = False
             left = writer.access(_itself(definition))[0]
-            lines.append(f"{left} = {writer.body(definition, {})[0]}")
+            body = writer.body(definition, {})[0]
+            body = hand.call("stop_gradient", (), (body,)) if definition.frozen else body
+            lines.append(f"{left} = {body}")
         return Step("definitions", *lines)
 
-    def adjoint(self, definition: Definition) -> Step:
-        """Return the equation of a named adjoint."""
+    def chain(self, forms: Sequence[ClosedForm]) -> list[Step]:
+        """Return the adjoints of definitions and what they lean on; zeros are left out."""
+        wanted = {name for name, _, _ in self.derivation.adjoint_of}
+        wanted |= {d.name for form in forms for d in form.named}
+        kept: list[Definition] = []
+        for definition in reversed(self.derivation.adjoints):
+            if definition.name in wanted:
+                kept.append(definition)
+                wanted.update(_reads(definition))
+        steps: list[Step] = []
+        zero: set[str] = set()
+        for definition in reversed(kept):
+            step = self.adjoint(definition, zero)
+            if step is None:
+                zero.add(definition.name)
+            else:
+                steps.append(step)
+        return steps
+
+    def adjoint(self, definition: Definition, zero: set[str]) -> Step | None:
+        """Return the equation of a named adjoint, or None if it is zero."""
         if not isinstance(definition.body, tuple):
             step = self.definition(definition)
             return Step("chain rule", step.text, step.latex)
         free = [i for i in definition.indices if i != self.program.batch and i.dim.constant != 1]
-        shown = self.shown(definition.body)
+        shown = self.shown(
+            [t for t in definition.body if not zero & {n for f in t.factors for n in arrays_of(f)}]
+        )
+        if all(p.factors == (Number(0),) for p in shown.pieces):
+            return None
         lines = []
         for hand in HANDS:
             writer = self.writer(hand, free)

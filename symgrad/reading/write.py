@@ -48,7 +48,8 @@ INLINE_NODES = 14
 class Writer:
     """Writes formulas of one program in one notation.
 
-    `adjoints` are the names of arrays that the derivation made.
+    `adjoints` are the names of arrays that the derivation made; `alphabetical` orders factors
+    without indices by name (a definition keeps the order its author chose).
     """
 
     program: Program
@@ -56,6 +57,7 @@ class Writer:
     letters: Letters
     definitions: Mapping[str, Definition]
     adjoints: frozenset[str] = frozenset()
+    alphabetical: bool = True
 
     def shown(self, shown: Shown) -> str:
         """Return the formula as a whole."""
@@ -153,6 +155,8 @@ class Writer:
     def factors(self, factors: Sequence[tuple[Shown, int]], alone: bool = True) -> Written:
         """Write factors side by side: deltas first, scalars of the layer last."""
         ordered = sorted(factors, key=lambda f: _place(f[0]))
+        if self.alphabetical and all(self.is_plain(f[0]) or _place(f[0]) in (0, 3) for f in ordered):
+            ordered.sort(key=lambda f: (_place(f[0]), self.plain_name(f[0])))
         if len(ordered) == 1 and alone:
             return self.powered(*ordered[0])
         parts: list[tuple[str, str]] = []
@@ -170,6 +174,14 @@ class Writer:
     def subscripted(self, atom: Shown) -> bool:
         """Whether an access is written with a subscript, so that `(` cannot look like a call."""
         return isinstance(atom, Access) and bool(self.visible(atom))
+
+    def is_plain(self, atom: Shown) -> bool:
+        """Whether it is an array without axes, written by its name."""
+        return isinstance(atom, Access) and not self.visible(atom)
+
+    def plain_name(self, atom: Shown) -> str:
+        """Return the name scalars are ordered by, as in `a b x`."""
+        return atom.array if isinstance(atom, Access) else ""
 
     def powered(self, atom: Shown, power: int) -> Written:
         """Write an atom with a power."""
@@ -208,7 +220,10 @@ class Writer:
     def affine(self, affine: Affine) -> Written:
         """Write a position as a number."""
         signed: list[tuple[bool, Written]] = []
-        for index, number in affine.terms:
+        for index, _ in affine.terms:
+            self.letters.take(index)
+        named = list(self.letters.used)
+        for index, number in sorted(affine.terms, key=lambda term: named.index(term[0])):
             letter = self.hand.name(self.letters.take(index))
             many = f"{abs(number)} {letter}" if abs(number) != 1 else letter
             signed.append((number < 0, (many, ATOM if abs(number) == 1 else MUL)))
