@@ -7,6 +7,7 @@ Every function takes a layer, its text, or the path of a `.sg` file.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
@@ -21,6 +22,7 @@ from symgrad.emit import Source, emit
 from symgrad.errors import CodegenError, LayerSyntaxError, SymgradError
 from symgrad.explain import Explanation, explain
 from symgrad.forms import Forms, forms
+from symgrad.interpret import evaluate_jacobian
 from symgrad.parse import parse
 from symgrad.program import Apply, Program, scalars_of, walk
 from symgrad.select import Wrt, select
@@ -72,12 +74,14 @@ def derive(
     *,
     functions: Mapping[str, Any] | None = None,
     dims: Dims | None = None,
+    **beside: Any,
 ) -> Explanation:
     """Derive the closed forms of all outputs with respect to `wrt`; nothing is compiled.
 
-    `dims={"m": 1}` fixes sizes: axes of length 1 lose their index and their delta.
+    `dims={"m": 1}` fixes sizes: axes of length 1 lose their index and their delta. `inputs`,
+    `params`, `consts` and `name` may stand beside a text, as in `layer`.
     """
-    program = _program(layer_, functions, dims)
+    program = _program(layer(layer_, **beside), functions, dims)
     return explain(derive_program(program, select(program, wrt)))
 
 
@@ -91,27 +95,34 @@ def compile(
     path: str | Path | None = None,
     check: bool = True,
     seed: int = 0,
+    **beside: Any,
 ) -> Compiled:
     """Compile a layer to a module of kernels for its value and its Jacobians with respect to `wrt`.
 
     The module is written to `path`, or kept in the cache; with `check` its derivatives are
     compared with finite differences first (once per text and version), and a module that fails is
-    not handed out. Raises any SymgradError.
+    not handed out. `inputs`, `params`, `consts` and `name` may stand beside a text, as in `layer`.
+    Raises any SymgradError.
     """
-    read = layer(layer_)
+    read = layer(layer_, **beside)
     if order != 1:
         raise CodegenError(f"order={order} is not supported yet", hint="use order=1")
     program = _program(read, functions, dims)
     _require_bound(program)
     made = forms(derive_program(program, select(program, wrt)))
-    plain = _emit(made, None)
+    options = {"functions": dict(functions or {}), "dims": dict(dims or {})}
+    source = _emit(made, options, None)
     report = None
     if check:
-        report = _validated(made, plain, seed)
-    source = _emit(made, report) if report is not None else plain
-    file = building.build(source.text, source.name, path=path)
-    if report is not None:
-        _write_report(file, report)
+        report = _validated(made, source, seed)
+        source = _emit(made, options, report)
+    file = building.build(source.text, source.name)
+    if path is not None:
+        building.build(source.text, source.name, path=path)
+        if Path(path).is_file():
+            file = Path(path)
+        if report is not None and file == Path(path):
+            _write_report(file.with_suffix(".report.json"), report)
     module = building.load(file)
     names = made.derivation.selection.names
     return Compiled(read, made, module, file, source.text, source.captions, report, names)
@@ -125,26 +136,42 @@ def check(
     dims: Dims | None = None,
     batch: int = 3,
     seed: int = 0,
+    **beside: Any,
 ) -> Report:
     """Compare every derivative with finite differences and with the closed form in many digits.
 
     `subject` is a layer, a compiled layer, or the path of a generated module (`.py`). The
     compiled kernels are what is judged. `dims` gives sizes to test at.
     """
-    sizes = {k: v for k, v in (dims or {}).items() if isinstance(v, int)}
     if isinstance(subject, Compiled):
         compiled = subject
     elif isinstance(subject, str) and subject.endswith(".py") and "\n" not in subject:
-        module = building.load(subject)
-        text, names = str(module.LAYER), tuple(module.WRT)
-        program = _program(text, None, None)
-        made = forms(derive_program(program, select(program, list(names))))
-        compiled = Compiled(parse(text), made, module, Path(subject), "", {}, None, names)
+        compiled = _from_module(subject)
     else:
-        compiled = compile(subject, wrt, functions=functions, check=False)
-    program = compiled.forms.program
-    known = {n for a in program.arrays for d in a.axes for n in d.names}
-    return _compare(compiled.forms, compiled.module, seed, batch, {k: s for k, s in sizes.items() if k in known})
+        read = layer(subject, **beside)
+        known = _determined(read)
+        fixed = {k: v for k, v in (dims or {}).items() if k not in known}
+        compiled = compile(read, wrt, functions=functions, dims=fixed, check=False)
+    known = {n for a in compiled.forms.program.arrays for d in a.axes for n in d.names}
+    sizes = {k: v for k, v in (dims or {}).items() if k in known and isinstance(v, int)}
+    return _compare(compiled.forms, compiled.module, seed, batch, sizes, exact=True)
+
+
+def _determined(read: Layer) -> set[str]:
+    """Return the dims that declared shapes name."""
+    return {n for d in read.declarations for axis in d.dims for n in axis.names}
+
+
+def _from_module(path: str) -> Compiled:
+    """Return the compiled layer that a generated file holds."""
+    module = building.load(path)
+    read = parse(str(module.LAYER), name=Path(path).stem)
+    options = module.OPTIONS
+    program = _program(read, options["functions"], options["dims"])
+    made = forms(derive_program(program, select(program, list(module.WRT))))
+    text = Path(path).read_text(encoding="utf-8")
+    source = _emit(made, options, None)
+    return Compiled(read, made, module, Path(path), text, source.captions, None, tuple(module.WRT))
 
 
 def _program(layer_: LayerLike, functions: Mapping[str, Any] | None, dims: Dims | None) -> Program:
@@ -172,7 +199,7 @@ def _require_bound(program: Program) -> None:
                     )
 
 
-def _emit(made: Forms, report: Report | None) -> Source:
+def _emit(made: Forms, options: Mapping[str, Any], report: Report | None) -> Source:
     validation: dict[str, Any] = {}
     if report is not None:
         validation = {
@@ -181,7 +208,7 @@ def _emit(made: Forms, report: Report | None) -> Source:
             "sizes": [dict(s) for s in report.sizes],
             "tolerance": report.tolerance,
         }
-    return emit(made, docstring=_docstring(made), validation=validation)
+    return emit(made, docstring=_docstring(made), options=options, validation=validation)
 
 
 def _docstring(made: Forms) -> str:
@@ -194,39 +221,65 @@ def _docstring(made: Forms) -> str:
 
 
 def _validated(made: Forms, source: Source, seed: int) -> Report:
-    """Validate the plain-Python twin of a module and return the report.
+    """Validate the plain-Python twin of a module, once per text and version; return the report.
 
     Raises ValidationError naming the parameter if a derivative disagrees.
     """
     file = building.build(source.text, source.name)
-    stored = file.with_suffix(".validated.json")
-    twin = building.load(file, plain=True)
-    report = _compare(made, twin, seed, 3, {})
+    stored = file.with_name(f"{file.stem}.seed{seed}.report.json")
+    try:
+        return Report.from_json(json.loads(stored.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        twin = building.load(file, plain=True)
+    report = _compare(made, twin, seed, 3, {}, exact=False)
     report.raise_if_failed(made.program.name)
-    _ = stored
+    _write_report(stored, report)
     return report
 
 
-def _compare(made: Forms, module: Any, seed: int, batch: int, sizes: Mapping[str, int]) -> Report:
-    names = made.derivation.selection.names
+def _compare(
+    made: Forms, module: Any, seed: int, batch: int, sizes: Mapping[str, int], exact: bool
+) -> Report:
+    derivation = made.derivation
+    names = derivation.selection.names
     several = len(made.program.outputs) > 1
 
     def jacobian_of(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
         positional = [arrays[a.name] for a in made.program.arrays if a.default is None]
         keywords = {
-            a.name: arrays[a.name] for a in made.program.arrays
+            a.name: arrays[a.name]
+            for a in made.program.arrays
             if a.default is not None and a.name in arrays
         }
         with np.errstate(all="ignore"):
             found = module.jacobian(*positional, **keywords)
         return found if several else {(made.program.outputs[0], k): v for k, v in found.items()}
 
-    return validate(made.program, jacobian_of, names, seed=seed, sizes=sizes, batch=batch)
+    def exactly(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
+        return {
+            (j.output, j.parameter): evaluate_jacobian(
+                derivation, j.output, j.parameter, arrays, precision=50
+            )
+            for j in derivation.jacobians
+        }
+
+    return validate(
+        made.program,
+        jacobian_of,
+        names,
+        seed=seed,
+        sizes=sizes,
+        batch=batch,
+        exactly=exactly if exact else None,
+    )
 
 
 def _write_report(file: Path, report: Report) -> None:
-    """Put the measured errors beside the module."""
-    building.write(file.with_suffix(".report.json"), json.dumps(report.to_json(), indent=1) + "\n")
+    """Put the measured errors beside a module."""
+    building.write(file, json.dumps(report.to_json(), indent=1) + "\n")
 
 
 def show_stage(
@@ -253,7 +306,7 @@ def show_stage(
         return str(explain(derivation))
     _require_bound(program)
     made = forms(derivation)
-    source = _emit(made, None)
+    source = _emit(made, {"functions": dict(functions or {}), "dims": dict(dims or {})}, None)
     if stage == "plan":
         from symgrad.plan import plan
 

@@ -31,7 +31,7 @@ class Source:
     captions: Mapping[tuple[str, str], Caption]
 
 
-def emit(forms: Forms, *, docstring: str = "", validation: Mapping[str, Any] | None = None) -> Source:
+def emit(forms: Forms, *, docstring: str = "", options: Mapping[str, Any] | None = None, validation: Mapping[str, Any] | None = None) -> Source:
     """Return the module that evaluates all forms."""
     emitter = Emitter(forms)
     drivers = emitter.drivers()
@@ -59,6 +59,7 @@ def emit(forms: Forms, *, docstring: str = "", validation: Mapping[str, Any] | N
         shapes=_table({a.name: _shape_names(a) for a in program.arrays}),
         structure=_table(keyed("structure")),
         factors=_table(keyed("formula")),
+        options=_table(dict(options or {})),
         validation=_table(dict(validation or {})),
         preamble=PREAMBLE.strip("\n"),
         spec_lines=(),

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from symgrad.reading.closed import ClosedForm
 from symgrad.derivation import Derivation
 from symgrad.errors import SelectionError
+from symgrad.reading.chain import Inexpressible
+from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand, LatexHand, TextHand
-from symgrad.reading.matrix import Inexpressible, jacobian_matrix, vjp_matrix
+from symgrad.reading.letters import taken_names
+from symgrad.reading.matrix import jacobian_matrix, vjp_matrix
 from symgrad.reading.pages import html_page, markdown_page, tex_page
-from symgrad.simplify import closed_forms
 from symgrad.reading.steps import Step, conditions, derivation_steps, domains, equation
+from symgrad.simplify import closed_forms
 
 Style = Literal["index", "matrix"]
 NOTE = (
@@ -101,7 +103,7 @@ class Formula:
 
 def cotangent(form: ClosedForm) -> str:
     """Return a name for the cotangent that the layer does not use."""
-    taken = {a.name for a in form.program.arrays} | {d.name for d in form.program.definitions}
+    taken = taken_names(form.program)
     return next(n for n in ("g", "u", "v", "ȳ", "cotangent") if n not in taken)
 
 
@@ -129,8 +131,8 @@ class Explanation:
 
     def __getitem__(self, key: str | tuple[str, str]) -> Formula:
         outputs = self.derivation.program.outputs
-        wanted = (outputs[0], key) if isinstance(key, str) else key
-        wanted = tuple(unicodedata.normalize("NFKC", name) for name in wanted)
+        pair = (outputs[0], key) if isinstance(key, str) else key
+        wanted = tuple(unicodedata.normalize("NFKC", name) for name in pair)
         if isinstance(key, str) and len(outputs) > 1:
             raise SelectionError(
                 f"the layer has outputs {', '.join(outputs)}",
@@ -217,7 +219,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         return html_page(self.title, self.sections(), NOTE, whole=False)
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_wanted: object) -> dict[str, str]:
         return {
             "text/plain": self.text(),
             "text/markdown": self.markdown(),
@@ -231,7 +233,8 @@ def aligned(lines: Iterable[str]) -> str:
     rows = list(lines)
     if len(rows) == 1:
         return rows[0]
-    joined = " \\\\\n".join(f"  {row if '&' in row else row.replace(' = ', ' &= ', 1)}" for row in rows)
+    at_sign = [row if "&" in row else row.replace(" = ", " &= ", 1) for row in rows]
+    joined = " \\\\\n".join(f"  {row}" for row in at_sign)
     return f"\\begin{{aligned}}\n{joined}\n\\end{{aligned}}"
 
 

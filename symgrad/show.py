@@ -37,6 +37,7 @@ _INFIX = {
     "eq": (" == ", 4), "ne": (" != ", 4), "and_": (" & ", 3), "or_": (" | ", 2),
 }  # fmt: skip
 _ATOM = 9
+_BATCH_LETTERS = ("b", "B", "β", *(f"b{n}" for n in range(1000)))
 
 
 def show(program: Program) -> str:
@@ -45,10 +46,19 @@ def show(program: Program) -> str:
     lines += [_declaration(array) for array in program.arrays]
     lines += [_definition(made, program) for made in program.definitions]
     for condition in program.conditions:
-        letters = Letters.of(program, condition.indices)
+        letters = _letters(program, condition.indices)
         lines.append(f"assert {_scalar(condition.mask, letters)[0]}")
     lines += [f"check 0 <= {c.low} and {c.high} <= {c.limit}" for c in program.checks]
     return "\n".join((*lines, f"return {', '.join(program.outputs)}"))
+
+
+def _letters(program: Program, free: tuple[Index, ...]) -> Letters:
+    """Return the letters of a line; the batch has the same one in all lines."""
+    letters = Letters.of(program)
+    letters.used[program.batch] = next(c for c in _BATCH_LETTERS if c not in letters.taken)
+    for index in free:
+        letters.take(index)
+    return letters
 
 
 def _declaration(array: Array) -> str:
@@ -59,7 +69,7 @@ def _declaration(array: Array) -> str:
 
 
 def _definition(made: Definition, program: Program) -> str:
-    letters = Letters.of(program, made.indices)
+    letters = _letters(program, made.indices)
     ranges = [
         letters.take(i) if i.dim == BATCH else f"{letters.take(i)}: {i.dim}" for i in made.indices
     ]

@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symgrad.reading.closed import ClosedForm, Restricted, Summed
-from symgrad.reading.collect import collect
 from symgrad.contract import fold, relocate
 from symgrad.derivation import Derivation, Jacobian
-from symgrad.reading.domains import assumed_monomials, needed_positive, under
-from symgrad.reading.facts import use_facts
-from symgrad.reading.inline import inline
-from symgrad.reading.matching import Meanings
-from symgrad.reading.products import Product, like_terms, product_of, scalars, tidy_scalar
 from symgrad.program import (
     Access,
     Affine,
@@ -34,6 +27,13 @@ from symgrad.program import (
     rebuild,
     scalars_of,
 )
+from symgrad.reading.closed import ClosedForm, Restricted, Summed
+from symgrad.reading.collect import collect
+from symgrad.reading.domains import assumed_monomials, needed_positive, under
+from symgrad.reading.facts import use_facts
+from symgrad.reading.inline import inline
+from symgrad.reading.matching import Meanings
+from symgrad.reading.products import Product, like_terms, product_of, scalars, tidy_scalar
 from symgrad.reading.slopes import write_slopes
 
 
@@ -146,7 +146,23 @@ def finish(
     products: Sequence[Product], meanings: Meanings, positive: tuple[Product, ...]
 ) -> list[Product]:
     """Return the products simplified where `positive` are known to be so, values by their names."""
-    return like_terms([_named(under(p, positive, meanings), meanings) for p in products])
+    reduced = [_reduced(under(p, positive, meanings)) for p in products]
+    return like_terms([_named(p, meanings) for p in reduced])
+
+
+def _reduced(product: Product) -> Product:
+    """Cancel `s/s^4` to `1/s^3`: what stays below the line keeps the domain."""
+    shared = [a for a, n in product.under.items() if n > 1 and a in product.over]
+    if not shared:
+        return product
+    result = product.copy()
+    for atom in shared:
+        least = min(result.over[atom], result.under[atom] - 1)
+        result.under[atom] -= least
+        result.over[atom] -= least
+        if not result.over[atom]:
+            del result.over[atom]
+    return result
 
 
 def _named(product: Product, meanings: Meanings) -> Product:

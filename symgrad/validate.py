@@ -116,6 +116,15 @@ class Report:
             ],
         }
 
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Report:
+        """Return the report that `to_json` wrote. Raises KeyError or TypeError for other data."""
+        agreements = tuple(
+            Agreement(**{**entry, "where": tuple(entry["where"])}) for entry in data["agreements"]
+        )
+        sizes = tuple(tuple(point.items()) for point in data["sizes"])
+        return Report(data["method"], data["seed"], sizes, data["tolerance"], agreements)
+
     def raise_if_failed(self, layer: str) -> None:
         """Raise ValidationError naming the worst derivative, its place and both numbers."""
         wrong = [a for a in self.agreements if not a.ok]

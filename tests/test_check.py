@@ -1,15 +1,18 @@
 """What check promises: every construct means what numpy means, one sample at a time."""
 
+# ruff: noqa: PLW0108 - the functions of numpy take arrays by the names the layers give them
+
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from symgrad.check import check
-from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, SymgradError
+from symgrad.check import check, verify
+from symgrad.errors import CodegenError, InternalError, LayerSyntaxError, ShapeError, SymgradError
 from symgrad.interpret import domains_hold, interpret
 from symgrad.parse import parse
 from symgrad.program import Access, Apply, Number, Reduce, Rowwise, Size, scalars_of, walk
@@ -173,8 +176,8 @@ CASES = {
         lambda x, W, b: 1 / (1 + np.exp(-(W @ x + b))),
     ),
     "bilinear": (
-        "x: input[n]\nu: input[m]\nA: param[p, n, m]\n"
-        "y[i] = sum[j, l](A[i, j, l] * x[j] * u[l])",
+        ("x: input[n]\nu: input[m]\nA: param[p, n, m]\n"
+        "y[i] = sum[j, l](A[i, j, l] * x[j] * u[l])"),
         lambda x, u, A: np.einsum("ijl,j,l->i", A, x, u),
     ),
     "inner sum": (
@@ -182,8 +185,8 @@ CASES = {
         lambda x, A: x @ A @ x,
     ),
     "convolution": (
-        "x: input[c, T]\nw: param[q, c, k]\n"
-        "y[o, s] = sum[a, r](w[o, a, r] * x[a, s + r])",
+        ("x: input[c, T]\nw: param[q, c, k]\n"
+        "y[o, s] = sum[a, r](w[o, a, r] * x[a, s + r])"),
         lambda x, w: np.stack(
             [np.einsum("oar,ar->o", w, x[:, s : s + 3]) for s in range(4)], axis=1
         ),
@@ -251,13 +254,13 @@ CASES = {
         lambda x, W, b: (W @ x) * b + np.tanh((W @ x) * b),
     ),
     "nested macros": (
-        "x: input[n]\nW: param[n, n]\ndef g(a):\n    return f(f(a))\n"
-        "def f(a):\n    return a + tanh(W2(a))\ndef W2(a):\n    return a * n\ny = g(x)",
+        ("x: input[n]\nW: param[n, n]\ndef g(a):\n    return f(f(a))\n"
+        "def f(a):\n    return a + tanh(W2(a))\ndef W2(a):\n    return a * n\ny = g(x)"),
         lambda x, W: (x + np.tanh(4 * x)) + np.tanh(4 * (x + np.tanh(4 * x))),
     ),
     "macro by index": (
-        "x: input[n, m]\nb: param[m]\ndef f(a, c):\n    q[i] = a[i] * c[i]\n"
-        "    return sum(q) + sum[i](q[i] * a[i])\ny[t] = f(x[t], b)",
+        ("x: input[n, m]\nb: param[m]\ndef f(a, c):\n    q[i] = a[i] * c[i]\n"
+        "    return sum(q) + sum[i](q[i] * a[i])\ny[t] = f(x[t], b)"),
         lambda x, b: (x * b).sum(1) + (x * b * x).sum(1),
     ),
     "argument hides": (
@@ -334,8 +337,8 @@ CASES = {
         lambda x, g: g * (x - x.mean()) / np.sqrt(x.var() + 1e-5),
     ),
     "attention": (
-        "x: input[T, n]\nQ: param[d, n]\nK: param[d, n]\n"
-        "y = softmax((x @ Q.T) @ (x @ K.T).T / sqrt(d)) @ x",
+        ("x: input[T, n]\nQ: param[d, n]\nK: param[d, n]\n"
+        "y = softmax((x @ Q.T) @ (x @ K.T).T / sqrt(d)) @ x"),
         lambda x, Q, K: softmax((x @ Q.T) @ (x @ K.T).T / 2) @ x,
     ),
     "causal attention": (
@@ -355,7 +358,7 @@ def test_every_construct_means_what_numpy_means(name):
 
 
 def cases():
-    return sorted(Path("/work/shared/cases").glob("*.json"))
+    return sorted((Path(__file__).parent / "cases").glob("*.json"))
 
 
 def body(program, name):
@@ -454,6 +457,26 @@ def test_abstract_functions_stay_until_they_are_bound():
     assert all(f.array == "z" for f in term.factors)
 
 
+def test_binding_to_an_unknown_function_offers_a_similar_one():
+    with pytest.raises(LayerSyntaxError) as caught:
+        check(parse(DENSE + "y = σ(W @ x)"), functions={"σ": "tanhh"})
+    assert "did you mean tanh?" in str(caught.value)
+
+
+def test_a_broken_program_is_our_fault():
+    program = check(parse(DENSE + "y = W @ x"))
+    verify(program)
+    made = program.definitions[0]
+    for broken in (
+        replace(program, definitions=(made, made)),
+        replace(program, arrays=program.arrays[1:]),
+        replace(program, outputs=("q",)),
+        replace(program, definitions=(replace(made, indices=made.indices[:1]),)),
+    ):
+        with pytest.raises(InternalError):
+            verify(broken)
+
+
 def test_several_outputs_keep_their_order():
     program = check(parse(DENSE + "z = W @ x\na = tanh(z)\nreturn a, z"))
     assert program.outputs == ("a", "z")
@@ -472,7 +495,7 @@ def test_domains_are_conditions_over_every_element():
 
 def test_what_symbols_cannot_decide_is_checked_at_the_call():
     program = check(parse("x: input[n]\ny = x[2:]"))
-    assert [(str(c.low), str(c.high), str(c.limit)) for c in program.checks][0] == ("2", "2", "n")
+    assert next((str(c.low), str(c.high), str(c.limit)) for c in program.checks) == ("2", "2", "n")
     program = check(parse("x: input[T]\nw: param[k]\ny[s] = sum[r](w[r] * x[s + r])"))
     assert any(str(c.low) == "T - k + 1" for c in program.checks)
     assert not check(parse("x: input[n]\ny = x[:n]")).checks

@@ -73,7 +73,7 @@ def _dot(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
         raise ShapeError(message, expr.span, hint="dot multiplies two vectors of one length")
 
     def element(at: Positions) -> Tree:
-        k = context.supply.fresh("k", a.axes[0])
+        k = context.inner(a.axes[0])
         here = (Affine.of(k),)
         return Sum((k,), Node("mul", (a.element(here), b.element(here))))
 
@@ -102,7 +102,7 @@ def _trace(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
     _square(expr.arguments[0], a, context)
 
     def element(at: Positions) -> Tree:
-        k = context.supply.fresh("k", a.axes[0])
+        k = context.inner(a.axes[0])
         return Sum((k,), a.element((Affine.of(k), Affine.of(k))))
 
     return Value((), element)

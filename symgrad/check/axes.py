@@ -142,7 +142,7 @@ def _bind(value: Value, along: Along, at: Positions, context: Context) -> tuple[
     """Return fresh bound indices and the value's full positions for a result's position."""
     names = ("k", "l", "p", "q", "r")
     bound = tuple(
-        context.supply.fresh(names[n % 5], value.axes[axis]) for n, axis in enumerate(along.axes)
+        context.inner(value.axes[axis], names[n % 5]) for n, axis in enumerate(along.axes)
     )
     table = dict(zip(along.axes, bound, strict=True))
     rest = list(at)
@@ -262,7 +262,7 @@ def _cumulated(value: Value, along: Along, context: Context, expr: Call) -> Valu
     axis = along.axes[0]
 
     def element(at: Positions) -> Tree:
-        k = context.supply.fresh("k", value.axes[axis])
+        k = context.inner(value.axes[axis])
         here = at[axis]
         if not isinstance(here, Affine):
             raise ShapeError("gather from a name", expr.span, hint="assign the cumsum to one")

@@ -7,9 +7,11 @@ Matrix style and index style become the same definitions; whatever is nonlinear 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from symgrad.check.context import Context, Scope, Thing
+from symgrad.check.elementwise import is_elementwise
 from symgrad.check.flatten import Flattener
 from symgrad.check.solvable import require_solvable
 from symgrad.check.statements import assigned, conditioned
@@ -40,7 +42,7 @@ from symgrad.syntax import (
     Reduction,
     Start,
 )
-from symgrad.vocabulary import RESERVED
+from symgrad.vocabulary import ACTIVATIONS, ELEMENTWISE, RESERVED
 
 
 def check(
@@ -136,9 +138,14 @@ def _context(
     if unknown:
         hint = f"its dims are {', '.join(sorted(known))}" if known else "it has none"
         raise ShapeError(f"dims= names {unknown[0]}, which is no dim of this layer", hint=hint)
-    bindings = {name: to for name, to in functions.items() if isinstance(to, str)}
-    flat = Flattener(batch, supply, taken)
     macros = {macro.name: macro for macro in layer.macros}
+    bindings = {name: to for name, to in functions.items() if isinstance(to, str)}
+    for name, to in bindings.items():
+        if to not in macros and not is_elementwise(to):
+            near = get_close_matches(to, sorted((*macros, *ELEMENTWISE, *ACTIVATIONS)), n=1)
+            hint = f"did you mean {near[0]}?" if near else "bind it to a function of the language"
+            raise LayerSyntaxError(f"{name} cannot be {to}, which is no function", hint=hint)
+    flat = Flattener(batch, supply, taken)
     context = Context(layer, supply, batch, flat, macros, bindings, sizes, {})
     context.dim_spans = spans
     context.constants = {a.name: _declared(a, context) for a in arrays if a.role == "const"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from symgrad.check.flatten import Flattener
+from symgrad.check.flatten import FREE_LETTERS, INNER, Flattener
 from symgrad.check.ranges import Known, Ranges, Use, fit, not_negative
 from symgrad.check.tree import Indices, Value
 from symgrad.dims import Dim
@@ -18,7 +18,6 @@ from symgrad.program import Check, Index, Lookup, Position, Supply
 from symgrad.syntax import Expr, Layer, Macro
 
 Thing = Value | Indices
-POSITIONS = ("i", "j", "l", "p", "q", "r", "u", "v")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +109,17 @@ class Context:
     def fresh(self, axes: tuple[Dim, ...]) -> tuple[Index, ...]:
         """Return new indices for axes, with the usual letters."""
         return tuple(
-            self.supply.fresh(POSITIONS[n % len(POSITIONS)], dim) for n, dim in enumerate(axes)
+            self.supply.fresh(FREE_LETTERS[n % len(FREE_LETTERS)], dim)
+            for n, dim in enumerate(axes)
         )
+
+    def inner(self, dim: Dim, letter: str = "k") -> Index:
+        """Return a new index that matrix style binds."""
+        return self.supply.fresh(letter + INNER, dim)
 
     def named(self, value: Value, wish: str = "") -> Value:
         """Return the value read from a definition of its own."""
-        letters = tuple(POSITIONS[n % len(POSITIONS)] for n in range(len(value.axes)))
+        letters = tuple(FREE_LETTERS[n % len(FREE_LETTERS)] for n in range(len(value.axes)))
         return self.flat.materialize(value, letters, wish)
 
 

@@ -52,6 +52,9 @@ from symgrad.program import (
 from symgrad.syntax import NOWHERE
 
 LETTERS = ("z", "s", "v", "r", "q")
+FREE_LETTERS = ("i", "j", "l", "p", "q", "r", "u", "v")
+INNER = "'"
+"""Marks the letter of an index that matrix style bound: it gets another one where it is free."""
 
 
 @dataclass(slots=True)
@@ -245,8 +248,12 @@ class Flattener:
 
     def _own(self, made: Definition) -> Definition:
         """Give a definition indices of its own, so that it shares none with another."""
+        own = tuple(i for i in made.indices if i != self.batch)
+        kept = {i.name for i in own}
+        letters = (c for c in FREE_LETTERS if c not in kept)
         fresh = {
-            i: self.supply.fresh(i.name, i.dim) for i in made.indices if i != self.batch
+            i: self.supply.fresh(next(letters, "i") if i.name.endswith(INNER) else i.name, i.dim)
+            for i in own
         }
         return _renamed(made, fresh, self.supply)
 
@@ -351,7 +358,7 @@ def _renamed(made: Definition, fresh: dict[Index, Index], supply: Supply | None)
         for index in bound:
             count += 1
             if supply is not None:
-                table[index] = supply.fresh(index.name, index.dim)
+                table[index] = supply.fresh(index.name.removesuffix(INNER), index.dim)
             else:
                 table[index] = Index("", index.dim, -1000 - count)
         return table

@@ -144,13 +144,14 @@ def matmul(expr: Binary, left: Value, right: Value, context: Context) -> Value:
     stack = broadcast(stacks, expr.span, (a, b))
 
     def element(at: Positions) -> Tree:
-        k = context.supply.fresh("k", inner)
-        here = Affine.of(k)
+        k = context.inner(inner)
+        here = Affine() if inner == ONE else Affine.of(k)
         over, rest = at[: len(stack)], at[len(stack) :]
         row, column = rest[: len(rows)], rest[len(rows) :]
         x = left.element((*spread(left.axes[:-2], over), *row, here))
         near = (here, *column) if len(right.axes) > 1 else (here,)
         y = right.element((*spread(right.axes[:-2], over), *near))
-        return Sum((k,), Node("mul", (x, y)))
+        product = Node("mul", (x, y))
+        return product if inner == ONE else Sum((k,), product)
 
     return Value((*stack, *rows, *columns), element)

@@ -80,8 +80,6 @@ def subscript(
     axes = tuple(dim for entry in entries for dim in _axes(entry))
     if isinstance(base, Indices):
         look = base.look
-        if not axes or not any(isinstance(e, (Lookup, Indices)) for e in entries):
-            return Indices(axes, base.vocabulary, lambda at: look(_places(entries, at)), base.name)
         return Indices(axes, base.vocabulary, lambda at: look(_places(entries, at)), base.name)
     if any(isinstance(e, (Lookup, Indices)) for e in entries) and not base.plain:
         base = context.named(base)
@@ -176,12 +174,8 @@ def _entry(
     if not place.terms:
         return Affine((), _literal(item, place.offset, dim, text, context))
     remedy = _remedy(expr.base, axis, context)
-    context.use(Use(place, dim, _shown(expr, base, axis, context), expr.span, remedy))
+    context.use(Use(place, dim, text, expr.span, remedy))
     return place
-
-
-def _shown(expr: Subscript, base: Thing, axis: int, context: Context) -> str:
-    return context.text(expr)
 
 
 def _remedy(base: Expr, axis: int, context: Context) -> str:

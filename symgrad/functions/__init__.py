@@ -1,28 +1,37 @@
-"""The function table (first draft): scalar functions, their slopes and kernels."""
+"""The function table: scalar functions, their slopes, and the kernels that compute them.
+
+name -> Function, Kernel;  function, args, place -> partial derivative
+Nothing else in the package knows what a function of the language is.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from symgrad.program import Access, Apply, Number, Scalar  # noqa: F401
+from symgrad.functions.function import Function, Kink
+from symgrad.functions.partial import partial
+from symgrad.functions.slope import symbols_of, sympy_slope
+from symgrad.functions.table import ALIASES, FUNCTIONS
+
+__all__ = [
+    "ALIASES",
+    "FUNCTIONS",
+    "HELPERS",
+    "PREAMBLE",
+    "Function",
+    "Kernel",
+    "Kink",
+    "kernel",
+    "partial",
+    "symbols_of",
+    "sympy_slope",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
     call: str
     helpers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    name: str
-    arguments: tuple[str, ...]
-    defaults: tuple[float, ...] = ()
-    body: Any = None
-    from_value: Any = None
-    latex: Any = None
-    text: Any = None
 
 
 PREAMBLE = '''try:
@@ -70,38 +79,6 @@ HELPERS = {
     "exp_difference": "@inline\ndef exp_difference(a, b):\n    return 0.0 if a == -np.inf else math.exp(a - b)",
     "ratio_or_zero": "@inline\ndef ratio_or_zero(a, b):\n    return 0.0 if b == 0.0 else a / b",
 }
-_ARITH = ("add", "sub", "mul", "div", "neg")
-FUNCTIONS: dict[str, Any] = {
-    n: Function(n, ("z",) if "{1}" not in c else ("a", "b", "c")[: 3 if "{2}" in c else 2]) for n, c in _V.items()
-} | {n: Function(n, ("a", "b") if n != "neg" else ("a",)) for n in _ARITH}
-
-
-def partial(function: str, args: tuple[Scalar, ...], k: int, order: tuple[int, ...] = ()) -> Scalar:
-    if not order:
-        match function:
-            case "add":
-                return Number(1)
-            case "sub":
-                return Number(1 if k == 0 else -1)
-            case "neg":
-                return Number(-1)
-            case "mul":
-                return args[1 - k]
-            case "div":
-                if k == 0:
-                    return Apply("div", (Number(1), args[1]))
-                return Apply("neg", (Apply("div", (args[0], Apply("mul", (args[1], args[1])))),))
-            case "pow" if isinstance(args[1], Number) and k == 0:
-                p = args[1].value
-                return Apply("mul", (Number(p), args[0] if p == 2 else Apply("pow", (args[0], Number(p - 1)))))
-            case "identity":
-                return Number(1)
-            case "where":
-                return Number(0) if k == 0 else Apply("where", (args[0], Number(k == 1), Number(k == 2)))
-            case "lt" | "le" | "gt" | "ge" | "eq" | "ne" | "and_" | "or_" | "not_" | "round" | "floor":
-                return Number(0)
-    unit = tuple(int(i == k) for i in range(len(args)))
-    return Apply(function, args, tuple(a + b for a, b in zip(order or (0,) * len(args), unit)))
 
 
 def kernel(function: str, order: tuple[int, ...] = (), complex: bool = False) -> Kernel:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from symgrad.program import Apply, Delta, Index, Number, walk
 from symgrad.reading.closed import Piece, Shown, Summed
 from symgrad.reading.products import (
     Product,
@@ -19,7 +20,6 @@ from symgrad.reading.products import (
     positive_first,
     without,
 )
-from symgrad.program import Apply, Delta, Index, Number, walk
 
 
 def collect(products: Sequence[Product]) -> Summed:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from symgrad.program import Access, Apply, Number, Program, Scalar, substitute, walk
 from symgrad.reading.closed import Shown, Summed
 from symgrad.reading.matching import Meanings
 from symgrad.reading.products import Product, add_up, addends, product_of
-from symgrad.program import Access, Apply, Number, Program, Scalar, substitute, walk
 
 
 def assumed_monomials(program: Program) -> tuple[Product, ...]:
@@ -45,7 +45,7 @@ def is_positive(product: Product, positive: Sequence[Product]) -> bool:
         return True
     single = {atom for p in positive if (atom := _lone(p)) is not None}
     atoms = [*product.over.items(), *product.under.items()]
-    return bool(atoms) and all(a in single or n % 2 == 0 and a in single for a, n in atoms)
+    return bool(atoms) and all(a in single or (n % 2 == 0 and a in single) for a, n in atoms)
 
 
 def _lone(product: Product) -> Shown | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.program import Access, Affine, Apply, Index, Rowwise, Size
 from symgrad.reading.closed import Shown, Summed
 from symgrad.reading.matching import Meanings
 from symgrad.reading.products import Product, addends, indices_in, like_terms, times
-from symgrad.program import Access, Affine, Apply, Index, Rowwise, Size
 
 TERMS = 24
 

@@ -151,6 +151,10 @@ class TextHand:
 
     def number(self, value: int | float) -> str:
         """Return the number as Python writes it."""
+        if isinstance(value, bool):
+            return str(int(value))
+        if value in (float("inf"), -float("inf")):
+            return "∞" if value > 0 else "-∞"
         if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
             return str(int(value))
         return re.sub(r"e([-+])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", repr(value))
@@ -194,11 +198,13 @@ class LatexHand:
         return rf"\left[{condition}\right]" if _tall(condition) else f"[{condition}]"
 
     def power(self, base: str, exponent: str) -> str:
-        """Return the power."""
+        """Return the power; a base that has a superscript already is braced."""
+        if "^" in base and not base.endswith(")"):
+            base = f"{{{base}}}"
         return f"{base}^{exponent}" if len(exponent) == 1 else f"{base}^{{{exponent}}}"
 
-    def quotient(self, above: str, below: str, simple: bool) -> str:
-        """Return the fraction."""
+    def quotient(self, above: str, below: str, simple: bool) -> str:  # noqa: ARG002
+        """Return the fraction; its bar groups what stands below."""
         return rf"\frac{{{above}}}{{{below}}}"
 
     def exp(self, exponent: str) -> str:
@@ -243,8 +249,8 @@ class LatexHand:
     def number(self, value: int | float) -> str:
         """Return the number, with powers of ten written out."""
         text = TextHand().number(value)
-        if text in ("inf", "-inf"):
-            return text.replace("inf", r"\infty")
+        if "∞" in text:
+            return text.replace("∞", r"\infty")
         if "e" in text:
             mantissa, exponent = text.split("e")
             ten = f"10^{{{exponent}}}"

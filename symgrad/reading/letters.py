@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from symgrad.program import Index, Program
+from symgrad.program import Apply, Index, Program, scalars_of, walk
 
 ALPHABET = "ijklpqrsuvwabcdefgh"
 
@@ -58,11 +58,14 @@ class Letters:
 
 
 def taken_names(program: Program) -> frozenset[str]:
-    """Return the names that dims, arrays and definitions of a program occupy."""
+    """Return the names that dims, arrays, definitions and functions of a program occupy."""
     names = {a.name for a in program.arrays} | {d.name for d in program.definitions}
     for array in program.arrays:
         for axis in array.axes:
             names.update(axis.names)
         if array.vocabulary is not None:
             names.update(array.vocabulary.names)
+    for definition in program.definitions:
+        for scalar in scalars_of(definition.body):
+            names.update(n.function for n in walk(scalar) if isinstance(n, Apply))
     return frozenset(names)

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from symgrad.reading.closed import Shown, Summed
-from symgrad.reading.products import Product, product_of, tidy_scalar
 from symgrad.program import (
     Access,
     Affine,
@@ -23,9 +21,11 @@ from symgrad.program import (
     Place,
     Position,
     Program,
-    Size,
     Scalar,
+    Size,
 )
+from symgrad.reading.closed import Shown, Summed
+from symgrad.reading.products import Product, product_of, tidy_scalar
 from symgrad.reading.same import merge_equal, rename
 
 Found = dict[Index, Position]
@@ -152,7 +152,9 @@ def _add_sum(
     sums.append((definition, bound, summand, rest))
 
 
-def _match_product(pattern: Product, product: Product, free: frozenset[Index], found: Found) -> bool:
+def _match_product(
+    pattern: Product, product: Product, free: frozenset[Index], found: Found
+) -> bool:
     if len(pattern.over) != len(product.over) or len(pattern.under) != len(product.under):
         return False
     return _match_side(pattern.over, product.over, free, found) and _match_side(

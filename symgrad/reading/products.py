@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
-from symgrad.reading.closed import Piece, Shown, Summed
 from symgrad.program import Apply, Index, Number, Scalar, indices_of
+from symgrad.reading.closed import Piece, Shown, Summed
 
 Coefficient = Fraction | float
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg", "pow"})

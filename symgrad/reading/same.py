@@ -36,7 +36,7 @@ def merge_equal(program: Program) -> tuple[Program, dict[str, str]]:
         current = replace(definition, body=body)
         key = (_canonical(current), definition.frozen)
         seen = first.get(key)
-        if seen is None or definition.written and seen.written:
+        if seen is None or (definition.written and seen.written):
             first.setdefault(key, current)
             kept.append(current)
             continue

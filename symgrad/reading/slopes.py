@@ -7,14 +7,15 @@ where it is the shorter one. For reading only: kernels use forms that stay exact
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 
 import sympy
 
 from symgrad.functions import FUNCTIONS
+from symgrad.program import Access, Apply, Constant, Number, Scalar, rebuild, walk
 from symgrad.reading.matching import Meanings
 from symgrad.reading.products import tidy_scalar
-from symgrad.program import Access, Apply, Constant, Number, Scalar, rebuild, walk
 
 LONGEST = 14
 """A slope with more nodes than this keeps its name: `gelu'(z)`."""
@@ -50,6 +51,8 @@ def _slope(node: Apply, meanings: Meanings) -> Scalar:
 @lru_cache(maxsize=4096)
 def _forms(function: str, place: int, arity: int, named: bool) -> tuple[Scalar, ...]:
     """Return a function's slope over the arguments `#0, #1, ..` and its value `#y`."""
+    if (function, place) in _BY_HAND:
+        return (_BY_HAND[function, place],)
     entry = FUNCTIONS.get(function)
     if entry is None:
         return ()
@@ -58,13 +61,25 @@ def _forms(function: str, place: int, arity: int, named: bool) -> tuple[Scalar, 
     found: list[Scalar | None] = []
     from_value = getattr(entry, "from_value", None)
     if from_value is not None and place == 0:
-        try:
-            found.append(from_sympy(sympy.sympify(from_value(y, *symbols))))
-        except (TypeError, NotImplementedError):
-            pass
+        with suppress(TypeError, NotImplementedError):
+            found.append(from_sympy(from_value(y, *symbols)))
     if entry.body is not None:
         found.append(_body_slope(entry.body(*symbols), symbols[place]))
     return tuple(form for form in found if form is not None)
+
+
+_A, _B = Access("#0"), Access("#1")
+_HALF_TIE = Apply("div", (Apply("eq", (_A, _B)), Number(2)))
+_BY_HAND: dict[tuple[str, int], Scalar] = {
+    ("abs", 0): Apply("sign", (_A,)),
+    ("pow", 0): Apply("mul", (_B, Apply("pow", (_A, Apply("sub", (_B, Number(1))))))),
+    ("pow", 1): Apply("mul", (Apply("pow", (_A, _B)), Apply("log", (_A,)))),
+    ("maximum", 0): Apply("add", (Apply("gt", (_A, _B)), _HALF_TIE)),
+    ("maximum", 1): Apply("add", (Apply("lt", (_A, _B)), _HALF_TIE)),
+    ("minimum", 0): Apply("add", (Apply("lt", (_A, _B)), _HALF_TIE)),
+    ("minimum", 1): Apply("add", (Apply("gt", (_A, _B)), _HALF_TIE)),
+}
+"""Slopes sympy writes with a step function, a quotient that is not there, or not at all."""
 
 
 def _body_slope(body: sympy.Expr, symbol: sympy.Symbol) -> Scalar | None:

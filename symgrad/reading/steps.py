@@ -10,14 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from symgrad.reading.closed import ClosedForm, Summed
-from symgrad.reading.collect import collect
 from symgrad.contract import contract
 from symgrad.derivation import Derivation
-from symgrad.reading.facts import use_facts
-from symgrad.reading.hands import Hand, LatexHand, TextHand
-from symgrad.reading.letters import Letters, taken_names
-from symgrad.reading.matching import Meanings
 from symgrad.partials import local_partials
 from symgrad.program import (
     Access,
@@ -33,8 +27,14 @@ from symgrad.program import (
     scalars_of,
     walk,
 )
-from symgrad.simplify import finish, flat, same_sums
+from symgrad.reading.closed import ClosedForm, Summed
+from symgrad.reading.collect import collect
+from symgrad.reading.facts import use_facts
+from symgrad.reading.hands import Hand, LatexHand, TextHand
+from symgrad.reading.letters import Letters, taken_names
+from symgrad.reading.matching import Meanings
 from symgrad.reading.write import Writer
+from symgrad.simplify import finish, flat, same_sums
 
 Kind = Literal["domain", "definitions", "local derivatives", "chain rule", "result"]
 HANDS: tuple[Hand, Hand] = (TextHand(), LatexHand())

@@ -10,13 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from symgrad.reading.closed import Piece, Shown, Summed
-from symgrad.dims import ONE, Dim, Floor
-from symgrad.reading.hands import ADD, ATOM, MUL, POWER, Hand
-from symgrad.reading.letters import Letters
-from symgrad.reading.products import Product, indices_in, product_of, scalar_of
+from symgrad.dims import Dim, Floor
 from symgrad.program import (
-    BATCH,
     Access,
     Affine,
     Apply,
@@ -34,10 +29,25 @@ from symgrad.program import (
     Rowwise,
     Scalar,
     Size,
-    Term,
     substitute,
-    walk,
 )
+from symgrad.reading.closed import Piece, Shown, Summed
+from symgrad.reading.hands import ADD, ATOM, MUL, POWER, Hand
+from symgrad.reading.layout import (
+    has_delta,
+    is_group,
+    moved_piece,
+    number_parts,
+    one_term,
+    opposite,
+    place,
+    powers,
+    size,
+    split_by,
+    with_ratios,
+)
+from symgrad.reading.letters import Letters
+from symgrad.reading.products import Product, product_of
 
 Written = tuple[str, int]
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -109,7 +119,7 @@ class Writer:
                 product.number = -product.number
             if not piece.bound:
                 return negative, self.product(product)
-            outer, inner = _split_by(product, frozenset(piece.bound))
+            outer, inner = split_by(product, frozenset(piece.bound))
             body, tight = self.product(inner)
             if tight == ADD:
                 body = self.hand.group(body)
@@ -123,14 +133,15 @@ class Writer:
 
     def product(self, product: Product) -> Written:
         """Write a product: plain fractions first, sums in parentheses behind them."""
-        number = _number_parts(product)
-        above = [*number[0], *_powers(product.over)]
-        below = [*number[1], *_powers(product.under)]
+        product = with_ratios(product)
+        number = number_parts(product)
+        above = [*number[0], *powers(product.over)]
+        below = [*number[1], *powers(product.under)]
         if not below:
             return self.factors(above)
-        near = [f for f in above if not _is_group(f)]
-        far = [f for f in above if _is_group(f)]
-        if not near and len(far) == 1 and not _has_delta(far[0][0]):
+        near = [f for f in above if not is_group(f)]
+        far = [f for f in above if is_group(f)]
+        if not near and len(far) == 1 and not has_delta(far[0][0]):
             near, far = far, []
         if near and isinstance(near[0][0], Delta) and len(near) + len(far) > 1:
             rest = Product((), product.number, {k: v for k, v in product.over.items()
@@ -154,9 +165,9 @@ class Writer:
 
     def factors(self, factors: Sequence[tuple[Shown, int]], alone: bool = True) -> Written:
         """Write factors side by side: deltas first, scalars of the layer last."""
-        ordered = sorted(factors, key=lambda f: _place(f[0]))
-        if self.alphabetical and all(self.is_plain(f[0]) or _place(f[0]) in (0, 3) for f in ordered):
-            ordered.sort(key=lambda f: (_place(f[0]), self.plain_name(f[0])))
+        ordered = sorted(factors, key=lambda f: place(f[0]))
+        if self.alphabetical and all(self.is_plain(f[0]) or place(f[0]) in (0, 3) for f in ordered):
+            ordered.sort(key=lambda f: (place(f[0]), self.plain_name(f[0])))
         if len(ordered) == 1 and alone:
             return self.powered(*ordered[0])
         parts: list[tuple[str, str]] = []
@@ -241,7 +252,7 @@ class Writer:
         """Write a position as a subscript, without spaces."""
         if isinstance(position, Lookup):
             at = tuple(p for p in position.at if not self.is_batch(p))
-            return self.hand.indexed(position.array, [self.position(p) for p in at])
+            return self.hand.indexed(self.title(position.array), [self.position(p) for p in at])
         return self.affine(position)[0].replace(" + ", "+").replace(" - ", "-")
 
     def delta(self, left: Position, right: Position) -> str:
@@ -255,6 +266,10 @@ class Writer:
         if places[1] < places[0]:
             left, right = right, left
         return self.hand.delta(self.position(left), self.position(right))
+
+    def title(self, name: str) -> str:
+        """Return the name an array is written by: `G_z` of the derivation is `G^z`."""
+        return name.replace("_", "^", 1) if name in self.adjoints else name
 
     def is_batch(self, position: Position) -> bool:
         """Whether a position is the sample's number."""
@@ -279,9 +294,7 @@ class Writer:
         if definition is not None and self.written_in_place(definition):
             return self.in_place(definition, access)
         at = [self.position(p) for p in self.visible(access)]
-        if access.array in self.adjoints:
-            return self.hand.indexed(access.array.replace("_", "^", 1), at), ATOM
-        return self.hand.indexed(access.array, at), ATOM
+        return self.hand.indexed(self.title(access.array), at), ATOM
 
     def written_in_place(self, definition: Definition) -> bool:
         """Whether a definition nobody named is short enough to be written where it is read."""
@@ -289,10 +302,10 @@ class Writer:
             return False
         body = definition.body
         if isinstance(body, tuple):
-            return sum(_size(f) for t in body for f in t.factors) <= INLINE_NODES
+            return sum(size(f) for t in body for f in t.factors) <= INLINE_NODES
         if isinstance(body, Reduce) and body.kind in ("argmax", "argmin"):
             return False
-        return _size(body.body) <= INLINE_NODES
+        return size(body.body) <= INLINE_NODES
 
     def in_place(self, definition: Definition, access: Access) -> Written:
         """Write a definition's body at the positions of an access."""
@@ -309,7 +322,7 @@ class Writer:
         body = definition.body
         match body:
             case tuple():
-                pieces = tuple(_moved_piece(term, mapping) for term in body)
+                pieces = tuple(moved_piece(term, mapping) for term in body)
                 return self.write(Summed(pieces))
             case Reduce(kind, bound, inner):
                 return self.reduction(kind, bound, substitute(inner, mapping))
@@ -340,7 +353,7 @@ class Writer:
             total = self.hand.big("sum", below, self.write(Apply("exp", (each,)))[0])
         if body.kind == "softmax":
             return self.hand.quotient(self.write(Apply("exp", (here,)))[0], total, False), MUL
-        text, tight = self.write(here)
+        text = self.write(here)[0]
         return f"{text} - {self.hand.call('log', (), (total,))}", ADD
 
     def apply(self, apply: Apply) -> Written:
@@ -381,7 +394,7 @@ class Writer:
                 return [*self.addends(left), *flipped]
             case _:
                 text, tight = self.write(scalar)
-                if tight == ADD and text.startswith("-") and _one_term(scalar):
+                if tight == ADD and text.startswith("-") and one_term(scalar):
                     return [(True, (text[1:], MUL))]
                 return [(False, (text, tight))]
 
@@ -406,7 +419,7 @@ class Writer:
     def choice(self, mask: Scalar, yes: Scalar, no: Scalar) -> Written:
         """Write `where` with Iverson brackets."""
         pieces: list[tuple[bool, Written]] = []
-        for condition, value in ((mask, yes), (_opposite(mask), no)):
+        for condition, value in ((mask, yes), (opposite(mask), no)):
             if value == Number(0):
                 continue
             bracket = self.hand.bracket(self.condition(condition))
@@ -442,79 +455,6 @@ class Writer:
         less, below = self.hand.relation("le"), self.hand.relation("lt")
         middle = self.affine(guard.position)[0]
         return f"0 {less} {middle} {below} {self.dim(guard.dim)[0]}"
-
-
-def _moved_piece(term: Term, mapping: Mapping[Index, Affine]) -> Piece:
-    return Piece(term.bound, tuple(substitute(f, mapping) for f in term.factors))
-
-
-def _one_term(scalar: Scalar) -> bool:
-    return isinstance(scalar, Apply) and scalar.function not in ("add", "sub", "where")
-
-
-def _opposite(mask: Scalar) -> Scalar:
-    flip = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-    if isinstance(mask, Apply) and mask.function in flip:
-        return Apply(flip[mask.function], mask.args)
-    return Apply("not_", (mask,))
-
-
-def _size(scalar: Scalar) -> int:
-    return sum(1 for _ in walk(scalar))
-
-
-def _split_by(product: Product, bound: frozenset[Index]) -> tuple[Product, Product]:
-    """Return the factors outside a sum and those that read its indices."""
-    outer, inner = Product((), product.number), Product()
-    for side, out, within in (
-        (product.over, outer.over, inner.over),
-        (product.under, outer.under, inner.under),
-    ):
-        for atom, power in side.items():
-            (within if indices_in(atom) & bound else out)[atom] = power
-    return outer, inner
-
-
-def _number_parts(product: Product) -> tuple[list[tuple[Shown, int]], list[tuple[Shown, int]]]:
-    scalar = scalar_of(Product((), product.number))
-    match scalar:
-        case Apply("div", (above, below), ()):
-            over: list[tuple[Shown, int]] = [] if above == Number(1) else [(above, 1)]
-            return over, [(below, 1)]
-        case Number(1):
-            return ([(scalar, 1)], []) if not product.over and not product.under else ([], [])
-        case _:
-            return [(scalar, 1)], []
-
-
-def _powers(side: Mapping[Shown, int]) -> list[tuple[Shown, int]]:
-    return list(side.items())
-
-
-def _is_group(factor: tuple[Shown, int]) -> bool:
-    """Whether it stands in parentheses and holds a delta: set behind a fraction, not on it."""
-    return isinstance(factor[0], Summed) or _is_sum(factor[0]) and _has_delta(factor[0])
-
-
-def _is_sum(shown: Shown) -> bool:
-    return isinstance(shown, Apply) and shown.function in ("add", "sub") and not shown.order
-
-
-def _has_delta(shown: Shown) -> bool:
-    if isinstance(shown, Summed):
-        return any(_has_delta(f) for p in shown.pieces for f in p.factors)
-    return any(isinstance(node, Delta) for node in walk(shown))
-
-
-def _place(shown: Shown) -> int:
-    """Return where a factor stands: numbers, deltas, then as derived, then scalar functions."""
-    if isinstance(shown, Number):
-        return 0
-    if isinstance(shown, Delta):
-        return 1
-    if isinstance(shown, Apply) and all(i.dim in (BATCH, ONE) for i in indices_in(shown)):
-        return 3
-    return 2
 
 
 __all__ = ["Writer", "Written"]
