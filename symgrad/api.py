@@ -94,6 +94,7 @@ def compile(
     order: int = 1,
     path: str | Path | None = None,
     check: bool = True,
+    check_domain: bool = False,
     seed: int = 0,
     **beside: Any,
 ) -> Compiled:
@@ -101,7 +102,7 @@ def compile(
 
     The module is written to `path`, or kept in the cache; with `check` its derivatives are
     compared with finite differences first (once per text and version), and a module that fails is
-    not handed out. `inputs`, `params`, `consts` and `name` may stand beside a text, as in `layer`.
+    not handed out. `check_domain` makes every call test the layer's asserts. `inputs`, `params`, `consts` and `name` may stand beside a text, as in `layer`.
     Raises any SymgradError.
     """
     read = layer(layer_, **beside)
@@ -109,7 +110,8 @@ def compile(
         raise CodegenError(f"order={order} is not supported yet", hint="use order=1")
     program = _program(read, functions, dims)
     _require_bound(program)
-    made = forms(derive_program(program, select(program, wrt)))
+    derivation = derive_program(program, select(program, wrt))
+    made = forms(derivation, check_domain=check_domain)
     options = {"functions": dict(functions or {}), "dims": dict(dims or {})}
     source = _emit(made, options, None)
     report = None

@@ -70,7 +70,8 @@ def _affine(affine: Affine, letters: Mapping[Index, str]) -> str:
     pieces = []
     for index, coefficient in affine.terms:
         name = _letter(index, letters)
-        pieces.append(name if coefficient == 1 else f"{coefficient}*{name}")
+        shown = {1: name, -1: f"-{name}"}.get(coefficient, f"{coefficient}*{name}")
+        pieces.append(shown)
     if affine.offset.terms or not pieces:
         pieces.append(str(affine.offset))
     return " + ".join(pieces).replace("+ -", "- ")

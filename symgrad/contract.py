@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from symgrad.dims import ONE
 from symgrad.program import (
     Access,
     Affine,
@@ -103,6 +104,8 @@ def _spend(delta: Delta, bound: Sequence[Index], prefer: Sequence[Index]) -> Ste
     if isinstance(left, Lookup) or isinstance(right, Lookup):
         return _spend_lookup(left, right, bound)
     difference = left - right
+    if all(i.dim == ONE and i not in bound for i, _ in difference.terms):
+        difference = Affine((), difference.offset)
     if not difference.terms:
         constant = difference.offset.constant
         if constant is None:

@@ -30,8 +30,8 @@ class Axis:
     dim: Dim
 
 
-def door_lines(program: Program) -> tuple[str, ...]:
-    """Return the body of the door."""
+def door_lines(program: Program, check_domain: bool) -> tuple[str, ...]:
+    """Return the body of the door; with `check_domain` it tests the layer's asserts too."""
     names = [code_name(a.name) for a in program.arrays]
     tuple_text = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
     lines = [f"arrays, dtype, single = _arrays({tuple_text})"]
@@ -64,6 +64,8 @@ def door_lines(program: Program) -> tuple[str, ...]:
     first = ["n_B"] if batched else []
     sizes = [*first, *(f"n_{n}" for n in sorted(known))]
     joined = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+    if check_domain:
+        lines.append(f"_domain(arrays, {joined}, dtype)")
     lines.append(f"return arrays, {joined}, dtype, single")
     return tuple(lines)
 

@@ -64,7 +64,7 @@ def emit(forms: Forms, *, docstring: str = "", options: Mapping[str, Any] | None
         preamble=PREAMBLE.strip("\n"),
         spec_lines=(),
         door_parameters=", ".join(code_name(a.name) for a in program.arrays),
-        door_lines=door_lines(program),
+        door_lines=door_lines(program, forms.domain is not None),
         drivers=tuple(drivers),
         publics=tuple(emitter.publics()),
         kernels=tuple(emitter.book.functions.values()),
@@ -145,7 +145,18 @@ class Emitter:
         texts.append(self.back(self.forms.vjp, "_back"))
         texts.append(self.back(self.forms.vjp_per_sample, "_back_per_sample"))
         texts.append(self.tangent())
+        if self.forms.domain is not None:
+            texts.append(self.domain(self.forms.domain))
         return texts
+
+    def domain(self, form: Form) -> str:
+        """Return the driver that refuses arrays outside the stated domains."""
+        lines = [x for _, step in self.body(form.definitions) for x in step]
+        for result in form.results:
+            lines.append(f"_holds({code_name(result.array)}, {result.key[0]!r})")
+        return self.function(
+            "_domain", "arrays, sizes, dtype", "Refuse arrays for which an `assert` does not hold.", lines
+        )
 
     def forward(self) -> str:
         """Return the driver of the outputs alone."""
@@ -165,8 +176,7 @@ class Emitter:
     def sweep(self) -> str:
         """Return the driver of the forward pass and all factors, leaving as soon as it may."""
         wanted = {
-            p: {f.array for s in self.forms.structured if s.jacobian.parameter == p
-                for t in s.terms for f in t.factors if f.array}
+            p: {a for s in self.forms.structured if s.jacobian.parameter == p for a in s.arrays}
             for p in self.forms.derivation.selection.names
         }
         declared = {a.name for a in self.forms.program.arrays}
@@ -206,11 +216,8 @@ class Emitter:
         """Return the driver that makes a Jacobian dense or compact from its factors."""
         name = definition.name
         steps = [x for _, step in self.body((definition,), made=(name,)) for x in step]
-        declared = [f.array for t in structured.terms for f in t.factors if f.array]
-        declared += [a for term in definition.body if isinstance(definition.body, tuple)
-                     for f in term.factors for a in _lookups(f)]
         text = "\n".join(steps)
-        lines = [f'{code_name(a)} = v["{a}"]' for a in dict.fromkeys(declared) if _mentions(text, code_name(a)) and a not in
+        lines = [f'{code_name(a)} = v["{a}"]' for a in structured.arrays if _mentions(text, code_name(a)) and a not in
                  {x.name for x in self.forms.program.arrays}]
         shape = shape_text([i.dim for i in definition.indices])
         lines.append(f"{code_name(name)}, copied = _result(out, {shape}, dtype, single)")
@@ -288,12 +295,6 @@ class Emitter:
         from symgrad.publics import publics
 
         return publics(self.forms)
-
-
-def _lookups(scalar: Any) -> tuple[str, ...]:
-    from symgrad.program import arrays_of
-
-    return arrays_of(scalar)
 
 
 def _mentions(text: str, name: str) -> bool:

@@ -18,15 +18,18 @@ from symgrad.partials import local_partials
 from symgrad.program import (
     Access,
     Affine,
+    Apply,
     Array,
     Definition,
     Delta,
     Index,
+    Number,
     Program,
     Scalar,
     Supply,
     Term,
     affine_of,
+    arrays_of,
     indices_of,
     move,
 )
@@ -56,12 +59,18 @@ class Form:
 class Factor:
     """One array of a factored Jacobian; `label` is how users see it, indices name its axes.
 
-    `array` None stands for ones.
+    `array` None stands for ones; along `spread` (some of `indices`) the array is repeated.
     """
 
     label: str
     array: str | None
     indices: tuple[Index, ...]
+    spread: tuple[Index, ...] = ()
+
+    @property
+    def own(self) -> tuple[Index, ...]:
+        """The indices of the array itself."""
+        return tuple(i for i in self.indices if i not in self.spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,12 @@ class Structured:
     dense: Definition
     compact: Definition | None
 
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays that its terms read, positions that are data included."""
+        scalars = [f for term in self.jacobian.terms for f in term.factors]
+        return tuple(dict.fromkeys(a for s in scalars for a in arrays_of(s)))
+
 
 @dataclass(frozen=True, slots=True)
 class Forms:
@@ -100,10 +115,11 @@ class Forms:
     vjp_per_sample: Form
     jvp: Form
     saved: tuple[str, ...]
+    domain: Form | None = None
 
 
-def forms(derivation: Derivation) -> Forms:
-    """Return every form of the derivation."""
+def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
+    """Return every form of the derivation; with `check_domain` every call tests the domains."""
     program = derivation.program
     names = Names(program)
     names.taken |= {d.name for d in derivation.adjoints}
@@ -111,7 +127,7 @@ def forms(derivation: Derivation) -> Forms:
     outputs = _output_results(program)
     forward = Form("forward", needed(program.definitions, [r.array for r in outputs]), outputs)
     structured = tuple(_structure(derivation, j, names) for j in derivation.jacobians)
-    arrays = [f.array for s in structured for t in s.terms for f in t.factors if f.array]
+    arrays = [a for s in structured for a in s.arrays]
     everything = (*program.definitions, *derivation.adjoints)
     wanted = [*(r.array for r in outputs), *arrays]
     factors = Form("factors", needed(everything, wanted), outputs)
@@ -123,9 +139,23 @@ def forms(derivation: Derivation) -> Forms:
         for n in reads(d) if n in own
     )
     jvp = _jvp(derivation, Names(program), supply)
+    domain = _domain(program) if check_domain and program.conditions else None
     return Forms(
-        program, derivation, forward, factors, structured, vjp, per_sample, jvp, tuple(saved)
+        program, derivation, forward, factors, structured, vjp, per_sample, jvp, tuple(saved), domain
     )
+
+
+def _domain(program: Program) -> Form:
+    """Return the masks of all `assert`s, 1 where they hold."""
+    names = Names(program)
+    masks, results = [], []
+    for condition in program.conditions:
+        name = names.new("holds")
+        term = Term((), (Apply("where", (condition.mask, Number(1), Number(0))),))
+        masks.append(Definition(name, condition.indices, (term,), written=False))
+        results.append(Result((condition.text,), name, condition.indices))
+    definitions = needed((*program.definitions, *masks), [m.name for m in masks])
+    return Form("domain", definitions, tuple(results))
 
 
 def needed(definitions: Sequence[Definition], wanted: Iterable[str]) -> tuple[Definition, ...]:
@@ -156,9 +186,8 @@ LETTERS = ("G", "h", "k", "l", "q", "r")
 def _structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Structured:
     terms = tuple(_labelled(derivation, jacobian, n, t) for n, t in enumerate(jacobian.terms))
     if len(terms) == 1 and len(terms[0].factors) == 1:
-        only = terms[0].factors[0]
-        if only.array is not None or not _reaches_out(terms[0], only, jacobian):
-            terms = (FactoredTerm(terms[0].deltas, (Factor("J", only.array, only.indices),)),)
+        only = _replace(terms[0].factors[0], label="J")
+        terms = (FactoredTerm(terms[0].deltas, (only,)),)
     shared = list(jacobian_deltas(jacobian.terms[0])) if jacobian.terms else []
     for term in jacobian.terms[1:]:
         shared = [d for d in shared if d in term.factors]
@@ -188,10 +217,6 @@ def _structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Stru
             written=False,
         )
     return Structured(jacobian, terms, tuple(shared), untied, dense, compact)
-
-
-def _reaches_out(term: FactoredTerm, factor: Factor, jacobian: Jacobian) -> bool:
-    return bool(set(factor.indices) & set(jacobian.out))
 
 
 def _batch_of(derivation: Derivation, jacobian: Jacobian) -> tuple[Index, ...]:
@@ -246,21 +271,36 @@ def _labelled(
     deltas = jacobian_deltas(term)
     accesses = [f for f in term.factors if isinstance(f, Access)]
     out = set(jacobian.out)
-    tied = [i for d in deltas for i in jacobian.out if i in indices_of(d)]
     outward = [a for a in accesses if out & set(indices_of(a))]
     local = [a for a in accesses if a not in outward]
-    factors: list[Factor] = []
-    letters = list(LETTERS)
-    if outward:
-        for access in (*outward, *local):
-            factors.append(_factor(letters.pop(0) + suffix, access))
-    else:
-        first = _batch_of(derivation, jacobian)
-        ones = tuple(dict.fromkeys((*first, *(i for i in jacobian.out if i in tied))))
-        factors.append(Factor(letters.pop(0) + suffix, None, ones))
-        for access in local:
-            factors.append(_factor(letters.pop(0) + suffix, access))
-    return FactoredTerm(deltas, tuple(factors))
+    letters = iter(f"{letter}{suffix}" for letter in LETTERS)
+    factors = [_factor(next(letters), a) for a in outward]
+    tied = {i for d in deltas for i in indices_of(d)}
+    if not outward and (not accesses or tied & out):
+        ones = [i for i in jacobian.out if i in tied]
+        factors.append(Factor(next(letters), None, tuple((*_batch_of(derivation, jacobian), *ones))))
+    factors += [_factor(next(letters), a) for a in local]
+    return FactoredTerm(deltas, _covering(derivation, jacobian, deltas, factors))
+
+
+def _covering(
+    derivation: Derivation, jacobian: Jacobian, deltas: Sequence[Delta], factors: Sequence[Factor]
+) -> tuple[Factor, ...]:
+    """Repeat factors along axes that none has: output axes with the first, others with the last."""
+    first = _batch_of(derivation, jacobian)
+    given = {i for d in deltas for i in indices_of(d) if i in jacobian.theta}
+    covered = {i for f in factors for i in f.indices}
+    ahead = [i for i in (*first, *jacobian.out) if i not in covered]
+    behind = [i for i in jacobian.theta if i not in covered | given]
+    order = (*first, *jacobian.out, *jacobian.theta)
+    result = list(factors)
+    for place, missing in ((0, ahead), (-1, behind)):
+        if missing:
+            old = result[place]
+            together = tuple(i for i in order if i in (*old.indices, *missing))
+            spread = (*old.spread, *missing) if old.array is not None else ()
+            result[place] = _replace(old, indices=together, spread=spread)
+    return tuple(result)
 
 
 def _factor(label: str, access: Access) -> Factor:

@@ -29,6 +29,7 @@ from symgrad.program import (
     Scalar,
     Supply,
     Term,
+    substitute,
 )
 
 
@@ -167,8 +168,6 @@ def _product_of_the_others(
 ) -> Definition:
     """Return P[.., r] = product over r' != r, which stays right where a factor is zero."""
     fresh = {i: supply.fresh(i.name, i.dim) for i in body.bound}
-    from symgrad.program import substitute
-
     moved = substitute(body.body, {i: Affine.of(f) for i, f in fresh.items()})
     same: list[Scalar] = [
         Apply("eq", (Place(Affine.of(f)), Place(Affine.of(i)))) for i, f in fresh.items()
@@ -219,12 +218,13 @@ def split_extrema(definitions: Sequence[Definition], supply: Supply, new_name: N
     for definition in definitions:
         body = definition.body
         while isinstance(body, Reduce) and body.kind in ("max", "min") and len(body.bound) > 1:
-            last = body.bound[-1]
             inner_name = new_name(f"{definition.name}_inner")
             indices = (*definition.indices, *body.bound[:-1])
-            result.append(
-                Definition(inner_name, indices, Reduce(body.kind, (last,), body.body), written=False)
-            )
+            own = {i: supply.fresh(i.name, i.dim) for i in indices if i in body.bound}
+            moved = substitute(body.body, {i: Affine.of(f) for i, f in own.items()})
+            inner = Reduce(body.kind, body.bound[-1:], moved)
+            named = tuple(own.get(i, i) for i in indices)
+            result.append(Definition(inner_name, named, inner, written=False))
             access = Access(inner_name, tuple(Affine.of(i) for i in indices))
             body = Reduce(body.kind, body.bound[:-1], access)
         result.append(replace(definition, body=body))

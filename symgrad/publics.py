@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.captions import caption
-from symgrad.forms import Forms, Structured
+from symgrad.forms import Factor, Forms, Structured
 from symgrad.program import Array, Index
 
 
@@ -171,7 +171,7 @@ class Publics:
             entries = []
             for term in s.terms:
                 for factor in term.factors:
-                    value = self.factor_text(factor.array, factor.indices)
+                    value = self.factor_text(factor)
                     entries.append(f'"{factor.label}": {value}')
             tables.append("{" + ", ".join(entries) + "}")
         lines = [self.door(), f'v = _sweep(arrays, sizes, dtype, "{parameter}")']
@@ -192,17 +192,19 @@ class Publics:
 
         return list(Emitter(self.forms).sizes)
 
-    def factor_text(self, array: str | None, indices: Sequence[Index]) -> str:
-        """Return the expression of one factor; ones take no memory."""
+    def factor_text(self, factor: Factor) -> str:
+        """Return the expression of one factor; ones and repetitions take no memory."""
         from symgrad.write_driver import shape_text
 
-        batch = self.forms.program.batch
-        if array is None:
-            own = shape_text([i.dim for i in indices])
-            text = f"_ones({own}, dtype)"
+        shape = shape_text([i.dim for i in factor.indices])
+        if factor.array is None:
+            text = f"_ones({shape}, dtype)"
         else:
-            text = f'v["{array}"]'
-        if batch in indices:
+            text = f'v["{factor.array}"]'
+            if factor.spread:
+                kept = ", ".join("None" if i in factor.spread else ":" for i in factor.indices)
+                text = f"np.broadcast_to({text}[{kept}], {shape})"
+        if self.forms.program.batch in factor.indices:
             return f"({text}[0] if single else {text})"
         return text
 

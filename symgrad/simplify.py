@@ -7,15 +7,15 @@ that the closed form states.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from symgrad.contract import fold, relocate
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.program import (
-    Access,
     Affine,
     Apply,
     Definition,
+    Delta,
     Index,
     Number,
     Position,
@@ -24,8 +24,10 @@ from symgrad.program import (
     Supply,
     Term,
     arrays_of,
+    indices_of,
     rebuild,
     scalars_of,
+    walk,
 )
 from symgrad.reading.closed import ClosedForm, Restricted, Summed
 from symgrad.reading.collect import collect
@@ -33,7 +35,14 @@ from symgrad.reading.domains import assumed_monomials, needed_positive, under
 from symgrad.reading.facts import use_facts
 from symgrad.reading.inline import inline
 from symgrad.reading.matching import Meanings
-from symgrad.reading.products import Product, like_terms, product_of, scalars, tidy_scalar
+from symgrad.reading.products import (
+    Product,
+    like_terms,
+    product_of,
+    scalar_of,
+    scalars,
+    tidy_scalar,
+)
 from symgrad.reading.slopes import write_slopes
 
 
@@ -79,7 +88,7 @@ def flat(term: Term, program: Program, meanings: Meanings) -> list[Product]:
     """Return a term as products, without indices of literal length 1."""
     single = {
         i: Affine.of(0)
-        for i in {*term.bound, *(i for f in term.factors for i in _indices(f))}
+        for i in {*term.bound, *(i for f in term.factors for i in indices_of(f))}
         if i.dim.constant == 1
     }
     factors = [f for f in (relocate(g, dict(single)) for g in term.factors) if f is not None]
@@ -91,15 +100,7 @@ def flat(term: Term, program: Program, meanings: Meanings) -> list[Product]:
     return [product_of((write_slopes(tidy_scalar(f), meanings) for f in renamed), bound)]
 
 
-def _indices(scalar: Scalar) -> tuple[Index, ...]:
-    from symgrad.program import indices_of
-
-    return indices_of(scalar)
-
-
 def _is_one(scalar: Scalar) -> bool:
-    from symgrad.program import Delta
-
     return isinstance(scalar, Delta) and scalar.left == scalar.right
 
 
@@ -189,8 +190,6 @@ def _terms(products: Sequence[Product]) -> tuple[Term, ...]:
 
 
 def _size(products: Sequence[Product]) -> int:
-    from symgrad.program import walk
-
     return sum(
         power * sum(1 for _ in walk(atom))
         for p in products
@@ -201,8 +200,6 @@ def _size(products: Sequence[Product]) -> int:
 
 
 def _positive(product: Product) -> Scalar:
-    from symgrad.reading.products import scalar_of
-
     return Apply("gt", (scalar_of(product), Number(0)))
 
 
@@ -217,11 +214,3 @@ def _still_read(
             kept.append(definition)
             wanted.update(n for s in scalars_of(definition.body) for n in arrays_of(s))
     return tuple(reversed(kept))
-
-
-def definitions_of(form: ClosedForm) -> Mapping[str, Definition]:
-    """Return all definitions a closed form may read, by name."""
-    return {d.name: d for d in (*form.program.definitions, *form.named)}
-
-
-__all__ = ["Access", "closed_form", "closed_forms", "definitions_of", "finish"]

@@ -112,7 +112,10 @@ class Block:
                     shape = tuple(self._size(i) for i in factor.indices)
                     array = np.broadcast_to(np.ones((), self._done.dtype), shape)
                 else:
-                    array = self._done.values[factor.array]
+                    array = np.asarray(self._done.values[factor.array])
+                    kept = tuple(None if i in factor.spread else slice(None) for i in factor.indices)
+                    shape = tuple(self._size(i) for i in factor.indices)
+                    array = np.broadcast_to(array[kept], shape) if factor.spread else array
                 has_batch = any(i.dim == BATCH for i in factor.indices)
                 found[factor.label] = array[0] if has_batch and self._done.single else array
         return found
@@ -198,7 +201,7 @@ class Block:
                 rename[gone] = kept
         operands, labels = [], []
         for factor in term.factors:
-            axes = tuple(self._b if i.dim == BATCH else i for i in factor.indices)
+            axes = tuple(self._b if i.dim == BATCH else i for i in factor.own)
             if factor.array is None:
                 shape = tuple(self._size(i) for i in axes)
                 operands.append(np.broadcast_to(np.ones((), self._done.dtype), shape))

@@ -1,8 +1,7 @@
-"""Print the polynomial coefficients that stand in `symgrad/functions/sources`.
+"""Print the polynomial coefficients that stand in symgrad/functions/scalars, with their errors.
 
-function, interval, degree -> coefficients, highest power first, as Horner lines
-Near-minimax: interpolation at Chebyshev nodes in 60 digits; the largest relative error is printed
-beside each. Run `python tools/constants.py` and compare with the sources.
+() -> text
+Chebyshev interpolation in 60 digits (mpmath), rounded to double; run it to see where they are from.
 """
 
 from __future__ import annotations
@@ -11,108 +10,71 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import mpmath
 from mpmath import mp
 
-Real = Any
+mp.dps = 60
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fit:
-    """A function to be approximated by a polynomial of `degree` on [low, high]."""
+    """A function, the interval it is approximated on, and the number of coefficients."""
 
     name: str
-    function: Callable[[Real], Real]
-    low: Real
-    high: Real
-    degree: int
-    variable: str
+    function: Callable[[Any], Any]
+    low: Any
+    high: Any
+    count: int
 
 
-def coefficients(fit: Fit) -> tuple[list[Real], Real]:
-    """Return coefficients, highest power first, and the largest relative error on a grid."""
-    middle, half = (mp.mpf(fit.high) + fit.low) / 2, (mp.mpf(fit.high) - fit.low) / 2
-    count = fit.degree + 1
-    nodes = [middle + half * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
-    matrix = mpmath.matrix(count, count)
-    for row, node in enumerate(nodes):
-        for column in range(count):
-            matrix[row, column] = node ** (fit.degree - column)
-    found = list(mpmath.lu_solve(matrix, mpmath.matrix([fit.function(node) for node in nodes])))
-    grid = [fit.low + (mp.mpf(fit.high) - fit.low) * (k + mp.mpf(1) / 3) / 200 for k in range(200)]
-    worst = max(abs(mp.polyval(found, g) / fit.function(g) - 1) for g in grid)
-    return found, worst
+def _expm1_rest(r: Any) -> Any:
+    return (mp.expm1(r) - r) / (r * r) if r else mp.mpf(1) / 2
 
 
-def exponential(r: Real) -> Real:
-    """Return (exp(r) - 1 - r) / r^2."""
-    return mp.mpf(1) / 2 if r == 0 else (mp.expm1(r) - r) / r**2
-
-
-def logarithm(w: Real) -> Real:
-    """Return (artanh(s)/s - 1) / w, w = s^2."""
+def _log_rest(w: Any) -> Any:
     s = mp.sqrt(w)
-    return (mp.atanh(s) / s - 1) / w
+    return 2 * (mp.atanh(s) / s - 1) / w if w else mp.mpf(2) / 3
 
 
-def tanh_remainder(w: Real) -> Real:
-    """Return (z - tanh(z)) / z^3, w = z^2."""
+def _tanhshrink_rest(w: Any) -> Any:
     z = mp.sqrt(w)
-    return (z - mp.tanh(z)) / z**3
+    return (z - mp.tanh(z)) / (z * w) if w else mp.mpf(1) / 3
 
 
-def erf_ratio(w: Real) -> Real:
-    """Return erf(x)/x, w = x^2."""
-    x = mp.sqrt(w)
-    return mp.erf(x) / x
+def _root_of_digamma() -> Any:
+    return mp.findroot(mp.digamma, mp.mpf("1.4616321449683623"))
 
 
-def scaled_erfc(t: Real) -> Real:
-    """Return (1 + 2x) exp(x^2) erfc(x), t = (x - 4)/(x + 4) for x >= 0.
-
-    The mapping is that of Shepherd and Laframboise, Math. Comp. 36 (1981).
-    """
-    x = 4 * (1 + t) / (1 - t)
-    if x > 60:
-        series = mp.nsum(lambda k: mp.fac2(2 * k - 1) / (-2 * x * x) ** k, [0, 25]) if x < mp.inf else 1
-        return (1 + 2 * x) / (x * mp.sqrt(mp.pi)) * series
-    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+def _digamma_quotient(z: Any) -> Any:
+    root = _root_of_digamma()
+    return mp.digamma(z) / (z - root) if z != root else mp.psi(1, root)
 
 
-def lgamma_ratio(d: Real) -> Real:
-    """Return log(gamma(1 + d)) / (d (d - 1))."""
-    return mp.loggamma(1 + d) / (d * (d - 1))
+def _lgamma_quotient(z: Any) -> Any:
+    return mp.loggamma(z) / ((z - 1) * (z - 2))
 
 
 FITS = (
-    Fit("exp: (exp(r) - 1 - r)/r^2", exponential, -mp.log(2) / 2, mp.log(2) / 2, 9, "r"),
-    Fit("log: (artanh(s)/s - 1)/s^2", logarithm, 0, mp.mpf("0.02945"), 7, "w"),
-    Fit("log1p_unit: (artanh(s)/s - 1)/s^2", logarithm, 0, mp.mpf(1) / 9, 11, "w"),
-    Fit("tanhshrink: (z - tanh(z))/z^3", tanh_remainder, 0, mp.mpf("0.25"), 9, "w"),
-    Fit("erf: erf(x)/x", erf_ratio, 0, mp.mpf("0.36"), 9, "w"),
-    Fit("scaled_erfc: (1 + 2x) exp(x^2) erfc(x)", scaled_erfc, -1, 1, 23, "t"),
-    Fit("lgamma: log(gamma(1 + d))/(d(d - 1))", lgamma_ratio, 0, 1, 22, "d"),
+    Fit("expm1: (expm1(r) - r)/r^2 in r", _expm1_rest, -mp.log(2) / 2, mp.log(2) / 2, 10),
+    Fit("log: 2(atanh(s)/s - 1)/s^2 in s^2", _log_rest, mp.mpf(0), mp.mpf("0.02945"), 8),
+    Fit("log1p on 0..1: the same in s^2", _log_rest, mp.mpf(0), mp.mpf(1) / 9, 12),
+    Fit("tanhshrink: (z - tanh z)/z^3 in z^2", _tanhshrink_rest, mp.mpf(0), mp.mpf("0.36"), 11),
+    Fit("digamma/(z - root) in z - 1.5", lambda u: _digamma_quotient(u + 1.5), -0.5, 0.5, 21),
+    Fit("lgamma/((z-1)(z-2)) in z - 1.5", lambda u: _lgamma_quotient(u + 1.5), -0.75, 1.0, 34),
 )
 
 
-def split_log2(bits: int = 33) -> tuple[Real, Real]:
-    """Return log(2) as a number of few bits, whose small multiples are exact, and the rest."""
-    high = mp.floor(mp.log(2) * 2**bits) / 2**bits
-    return high, mp.log(2) - high
-
-
 def main() -> None:
-    """Print everything."""
-    mp.dps = 60
-    high, low = split_log2()
-    print(f"log(2) = {float(high)!r} + {float(low)!r}")
+    """Print every fit, lowest power first."""
     for fit in FITS:
-        found, worst = coefficients(fit)
-        print(f"\n# {fit.name} on [{mp.nstr(fit.low, 5)}, {mp.nstr(fit.high, 5)}]: {mp.nstr(worst, 2)}")
-        print(f"p = {float(found[0])!r}")
-        for value in found[1:]:
-            sign = "-" if value < 0 else "+"
-            print(f"p = p * {fit.variable} {sign} {abs(float(value))!r}")
+        coefficients, error = mp.chebyfit(fit.function, [fit.low, fit.high], fit.count, error=True)
+        print(f"{fit.name}: error {mp.nstr(error, 3)}")
+        for c in reversed(coefficients):
+            print(f"    {float(c)!r},")
+    root = _root_of_digamma()
+    print("root of digamma:", repr(float(root)), "+", repr(float(root - mp.mpf(float(root)))))
+    log2 = mp.log(2)
+    high = mp.mpf(int(log2 * 2**32)) / 2**32
+    print("log 2:", repr(float(high)), "+", repr(float(log2 - high)))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def _hard_swish(z: sympy.Expr) -> sympy.Expr:
 
 
 RECTIFIERS: tuple[Function, ...] = (
-    function("identity", "z", lambda z: z, text="{0}", latex="{0}", complex=True),
+    function("identity", "z", lambda z: z, text="{0}", latex="{0}"),
     function(
         "relu", "z", lambda z: Piecewise((0, z <= 0), (z, True)), kinks=kinks(0.0, 0.0),
     ),
@@ -114,7 +114,7 @@ UNITS: tuple[Function, ...] = (
     function("gelu", "z", lambda z: z * (1 + sympy.erf(z / sqrt(2))) / 2, test_points=TAILS),
     function("gelu_tanh", "z", _gelu_tanh, test_points=TAILS),
     function(
-        "silu", "z", lambda z: z / (1 + exp(-z)), aliases=("swish",), complex=True,
+        "silu", "z", lambda z: z / (1 + exp(-z)), aliases=("swish",),
         test_points=TAILS,
     ),
     function(
@@ -127,14 +127,14 @@ SIGMOIDS: tuple[Function, ...] = (
     function("softsign", "z", lambda z: z / (1 + sympy.Abs(z)), test_points=(-1e200, 0.0, 1e9)),
     function(
         "sigmoid", "z", lambda z: 1 / (1 + exp(-z)), from_value=lambda y, z: y * (1 - y),
-        complex=True, test_points=TAILS,
+        test_points=TAILS,
     ),
     function(
         "log_sigmoid", "z", lambda z: -log(1 + exp(-z)), from_value=lambda y, z: 1 - exp(y),
         test_points=TAILS,
     ),
     function(
-        "tanhshrink", "z", lambda z: z - tanh(z), complex=True,
+        "tanhshrink", "z", lambda z: z - tanh(z),
         test_points=(-300.0, -1e-3, 1e-9, 20.0),
     ),
 )  # fmt: skip

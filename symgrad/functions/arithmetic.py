@@ -21,22 +21,26 @@ def _bracket(condition: Body) -> Body:
 
 def _comparison(name: str, condition: Body, sign: str, latex: str) -> Function:
     return function(
-        name, "a b", _bracket(condition), text=f"({{0}} {sign} {{1}})", latex=f"({{0}} {latex} {{1}})"
+        name,
+        "a b",
+        _bracket(condition),
+        text=f"({{0}} {sign} {{1}})",
+        latex=f"({{0}} {latex} {{1}})",
     )
 
 
 ARITHMETIC: tuple[Function, ...] = (
-    function("add", "a b", lambda a, b: a + b, text="{0} + {1}", latex="{0} + {1}", complex=True),
-    function("sub", "a b", lambda a, b: a - b, text="{0} - {1}", latex="{0} - {1}", complex=True),
-    function("mul", "a b", lambda a, b: a * b, text="{0} {1}", latex="{0} {1}", complex=True),
+    function("add", "a b", lambda a, b: a + b, text="{0} + {1}", latex="{0} + {1}"),
+    function("sub", "a b", lambda a, b: a - b, text="{0} - {1}", latex="{0} - {1}"),
+    function("mul", "a b", lambda a, b: a * b, text="{0} {1}", latex="{0} {1}"),
     function(
-        "div", "a b", lambda a, b: a / b, complex=True,
+        "div", "a b", lambda a, b: a / b,
         text="{0}/{1}", latex=r"\frac{{{0}}}{{{1}}}",
         test_range=((-3.0, 3.0), AWAY_FROM_ZERO),
     ),
-    function("neg", "a", lambda a: -a, text="-{0}", latex="-{0}", complex=True),
+    function("neg", "a", lambda a: -a, text="-{0}", latex="-{0}"),
     function(
-        "pow", "a b", lambda a, b: a**b, complex=True,
+        "pow", "a b", lambda a, b: a**b,
         text="{0}^{1}", latex="{{{0}}}^{{{1}}}",
         domain=((0.0, POSITIVE[1]), EVERYWHERE),
         kinks=(Kink((0.0, 1.0), (1.0, 0.0)), Kink((0.0, 2.0), (0.0, 0.0))),
@@ -83,4 +87,4 @@ INTERNAL: tuple[Function, ...] = (
         test_range=((-3.0, 3.0), AWAY_FROM_ZERO),
     ),
 )  # fmt: skip
-"""What slopes of logsumexp and norm are made of: exp(a - b), and 0 for a = -inf; a/b, and 0/0 = 0."""
+"""What slopes of logsumexp and norm are made of: exp(a - b), 0 for a = -inf; a/b, 0 for b = 0."""

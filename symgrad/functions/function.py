@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from symgrad.functions.calls import COMPLEX
+
 Body = Callable[..., Any]
 """sympy symbols -> sympy expression; sympy has no types."""
 Interval = tuple[float, float]
@@ -34,10 +36,11 @@ class Function:
 
     `body(*symbols)` is its formula over finite reals; its sympy derivative takes the contract's
     value at every kink whose point is finite. `from_value(y, *symbols)` is the slope in the first
-    argument as textbooks write it, in terms of the value y, where there is such a form.
+    argument as textbooks write it, in terms of the value y, where there is such a form; it is
+    singular nowhere but where the slope is.
     `defaults` belong to the last arguments. `text` and `latex` are templates over `{0}, {1}, ..`.
     `domain` and `test_range` give an interval for each argument; `test_points` are single points
-    where digits are easily lost. `complex` says whether it has a kernel for complex arguments.
+    where digits are easily lost.
     """
 
     name: str
@@ -49,7 +52,6 @@ class Function:
     latex: str
     from_value: Body | None
     domain: tuple[Interval, ...]
-    complex: bool
     kinks: tuple[Kink, ...]
     test_range: tuple[Interval, ...]
     test_points: tuple[tuple[float, ...], ...]
@@ -58,6 +60,11 @@ class Function:
     def arity(self) -> int:
         """The number of arguments, those with a default included."""
         return len(self.arguments)
+
+    @property
+    def complex(self) -> bool:
+        """Whether it has a kernel for complex arguments."""
+        return self.name in COMPLEX
 
 
 def function(
@@ -71,7 +78,6 @@ def function(
     latex: str | None = None,
     from_value: Body | None = None,
     domain: tuple[Interval, ...] = (),
-    complex: bool = False,  # noqa: A002 - the word of the contract
     kinks: tuple[Kink, ...] = (),
     test_range: tuple[Interval, ...] = (),
     test_points: tuple[float | tuple[float, ...], ...] = (),
@@ -90,7 +96,6 @@ def function(
         latex=latex or rf"\operatorname{{{{{word}}}}}({places})",
         from_value=from_value,
         domain=domain or (EVERYWHERE,) * len(names),
-        complex=complex,
         kinks=kinks,
         test_range=test_range or (ORDINARY,) * len(names),
         test_points=tuple(p if isinstance(p, tuple) else (p,) for p in test_points),

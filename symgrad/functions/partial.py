@@ -18,17 +18,13 @@ LINEAR = frozenset({"add", "sub", "neg", "identity", "where"})
 ZERO, ONE = Number(0), Number(1)
 
 
-def partial(
-    function: str, args: tuple[Scalar, ...], k: int, order: tuple[int, ...] = ()
-) -> Scalar:
+def partial(function: str, args: tuple[Scalar, ...], k: int, order: tuple[int, ...] = ()) -> Scalar:
     """Return d/d args[k] of a function, or of its derivative of `order`, at `args`.
 
     Abstract functions, which are not in the table, give themselves with the order raised.
     """
     function = ALIASES.get(function, function)
-    raised = tuple(
-        (order[n] if n < len(order) else 0) + (n == k) for n in range(len(args))
-    )
+    raised = tuple((order[n] if n < len(order) else 0) + (n == k) for n in range(len(args)))
     if not any(order):
         slope = _operator(function, args, k)
         if slope is not None:
@@ -71,10 +67,10 @@ def _operator(function: str, args: tuple[Scalar, ...], k: int) -> Scalar | None:
 
 
 def _of_quotient(a: Scalar, b: Scalar, k: int) -> Scalar:
-    """d(a/b) = 1/b da - a/b² db."""
+    """d(a/b) = 1/b da - (a/b)/b db; b² might leave the range where the slope does not."""
     if k == 0:
         return Apply("div", (ONE, b))
-    return Apply("neg", (Apply("div", (a, Apply("mul", (b, b)))),))
+    return Apply("neg", (Apply("div", (Apply("div", (a, b)), b)),))
 
 
 def _of_ratio(a: Scalar, b: Scalar, k: int) -> Scalar:
@@ -106,8 +102,8 @@ def _number(scalar: Scalar) -> Fraction | float | None:
         case Number(value):
             return value
         case Apply("neg", (arg,), ()):
-            value = _number(arg)
-            return None if value is None else -value
+            positive = _number(arg)
+            return None if positive is None else -positive
         case Apply("div", (above, below), ()):
             a, b = _number(above), _number(below)
             return None if a is None or not b else a / b

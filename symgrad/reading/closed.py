@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from symgrad.program import Definition, Index, Program, Scalar, Term
+from symgrad.program import Definition, Index, Program, Scalar, Term, arrays_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,6 @@ class ClosedForm:
 
 def reads(shown: Shown) -> tuple[str, ...]:
     """Return the names of the arrays a shown formula reads, each once, in order."""
-    from symgrad.program import arrays_of
-
     found: dict[str, None] = {}
 
     def visit(node: Shown) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from symgrad.program import Access, Apply, Number, Program, Scalar, substitute, walk
+from symgrad.program import Access, Affine, Apply, Number, Program, Scalar, substitute, walk
 from symgrad.reading.closed import Shown, Summed
 from symgrad.reading.matching import Meanings
 from symgrad.reading.products import Product, add_up, addends, product_of
@@ -114,8 +114,6 @@ def _meaning(atom: Scalar, meanings: Meanings) -> Apply | None:
         for definition, body in meanings.values.get("exp", ()):
             if definition.name == atom.array:
                 mapping = dict(zip(definition.indices, atom.at, strict=True))
-                from symgrad.program import Affine
-
                 affine = {i: p for i, p in mapping.items() if isinstance(p, Affine)}
                 moved = substitute(body, affine)
                 return moved if isinstance(moved, Apply) and _has_log(moved) else None

@@ -64,6 +64,11 @@ _LATEX_FUNCTIONS = {
     "minimum": r"\min", "gamma": r"\Gamma", "lgamma": r"\log\Gamma", "digamma": r"\psi",
 }
 
+_LATEX_WHOLE = {
+    "cbrt": r"\sqrt[3]{{{0}}}", "hypot": r"\sqrt{{{{({0})}}^2 + {{({1})}}^2}}",
+    "floor": r"\left\lfloor {0} \right\rfloor", "ceil": r"\left\lceil {0} \right\rceil",
+}
+
 
 def split_name(name: str) -> tuple[str, str]:
     """Split `W1` or `beta_2` into base and number; other names have no number."""
@@ -221,6 +226,8 @@ class LatexHand:
 
     def call(self, function: str, order: Sequence[int], args: Sequence[str]) -> str:
         r"""Return `\sigma'(z)`."""
+        if not sum(order) and function in _LATEX_WHOLE:
+            return _LATEX_WHOLE[function].format(*args)
         name = _LATEX_FUNCTIONS.get(function)
         if name is None:
             word = latex_word(function)

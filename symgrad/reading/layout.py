@@ -34,6 +34,11 @@ def one_term(scalar: Scalar) -> bool:
 
 
 def opposite(mask: Scalar) -> Scalar:
+    if isinstance(mask, Apply) and mask.function in ("and_", "or_"):
+        joint = "or_" if mask.function == "and_" else "and_"
+        return Apply(joint, tuple(opposite(a) for a in mask.args))
+    if isinstance(mask, Apply) and mask.function == "not_":
+        return mask.args[0]
     flip = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
     if isinstance(mask, Apply) and mask.function in flip:
         return Apply(flip[mask.function], mask.args)

@@ -27,6 +27,7 @@ from symgrad.program import (
     Scalar,
     Size,
     Term,
+    substitute,
 )
 from symgrad.reading.chain import Inexpressible, Parts
 from symgrad.reading.closed import ClosedForm, Shown
@@ -39,6 +40,7 @@ Written = tuple[str, int]
 
 def jacobian_matrix(form: ClosedForm, hand: Hand) -> str:
     """Return the Jacobian in matrix style; raise Inexpressible where it has more than two axes."""
+    _require_axes(form)
     target = tuple(i for i in (*form.out, *form.theta) if i.dim.constant != 1)
     if len(target) > 2:
         raise Inexpressible(f"∂{form.output}/∂{form.parameter} has {len(target)} axes")
@@ -47,6 +49,7 @@ def jacobian_matrix(form: ClosedForm, hand: Hand) -> str:
 
 def vjp_matrix(form: ClosedForm, hand: Hand, cotangent: str) -> str:
     """Return `sum_i g_i J_i` in matrix style."""
+    _require_axes(form)
     target = tuple(i for i in form.theta if i.dim.constant != 1)
     out = tuple(i for i in form.out if i.dim.constant != 1)
     if len(target) > 2:
@@ -58,6 +61,11 @@ def vjp_matrix(form: ClosedForm, hand: Hand, cotangent: str) -> str:
         if done is not None:
             found.append(done)
     return _writer(form, hand).terms(tuple(found), target)[0]
+
+
+def _require_axes(form: ClosedForm) -> None:
+    if not any(array.axes for array in form.program.arrays):
+        raise Inexpressible("nothing here has axes")
 
 
 def _writer(form: ClosedForm, hand: Hand) -> MatrixWriter:
@@ -313,6 +321,4 @@ def _is_letter(text: str) -> bool:
 
 
 def _at(body: Scalar, bound: tuple[Index, ...], at: tuple[Index, ...]) -> Scalar:
-    from symgrad.program import substitute
-
     return substitute(body, {b: Affine.of(a) for b, a in zip(bound, at, strict=True)})

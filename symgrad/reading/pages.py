@@ -72,7 +72,7 @@ def tex_page(title: str, sections: Sections, note: str) -> str:
         parts.append(rf"\subsection*{{{tex_escape(heading)}}}")
         rows = " \\\\\n".join(line.latex.replace(" = ", " &= ", 1) for line in lines)
         parts.append(f"\\begin{{align*}}\n{rows}\n\\end{{align*}}")
-    signs = note.replace("∂", r"$\partial$")
+    signs = note.replace("∂", r"$\partial$").replace("G^z", "$G^z$")
     return "\n".join([*parts, rf"\emph{{{signs}}}", r"\end{document}"]) + "\n"
 
 

@@ -65,9 +65,25 @@ def _forms(function: str, place: int, arity: int, named: bool) -> tuple[Scalar, 
             found.append(from_sympy(from_value(y, *symbols)))
     if entry.body is not None:
         found.append(_body_slope(entry.body(*symbols), symbols[place]))
+    found.append(_BY_VALUE.get((function, place)))
     return tuple(form for form in found if form is not None)
 
 
+def slope_formula(function: str, arity: int) -> tuple[tuple[Access, ...], Scalar] | None:
+    """Return a function's arguments as letters and its slope in the first, or None."""
+    forms = _forms(function, 0, arity, False)
+    if not forms:
+        return None
+    args = tuple(Access(letter) for letter in ("z", "a", "p", "q")[:arity])
+    value = Apply(function, args)
+    shortest = min((_fill(form, value, args) for form in forms), key=_cost)
+    return args, shortest
+
+
+_BY_VALUE: dict[tuple[str, int], Scalar] = {
+    ("relu", 0): Apply("where", (Apply("gt", (Access("#y"), Number(0))), Number(1), Number(0))),
+}
+"""Slopes in terms of the value that no algebra finds: relu(z) > 0 exactly where z > 0."""
 _A, _B = Access("#0"), Access("#1")
 _HALF_TIE = Apply("div", (Apply("eq", (_A, _B)), Number(2)))
 _BY_HAND: dict[tuple[str, int], Scalar] = {

@@ -7,7 +7,7 @@ There are as many steps as definitions, local derivatives and adjoints: linear i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from symgrad.contract import contract
@@ -16,6 +16,7 @@ from symgrad.partials import local_partials
 from symgrad.program import (
     Access,
     Affine,
+    Apply,
     Definition,
     Delta,
     Index,
@@ -33,6 +34,7 @@ from symgrad.reading.facts import use_facts
 from symgrad.reading.hands import Hand, LatexHand, TextHand
 from symgrad.reading.letters import Letters, taken_names
 from symgrad.reading.matching import Meanings
+from symgrad.reading.slopes import slope_formula
 from symgrad.reading.write import Writer
 from symgrad.simplify import finish, flat, same_sums
 
@@ -59,6 +61,7 @@ def derivation_steps(
     steps += [_two("domain", text, latex) for text, latex in zip(*both, strict=True)]
     steps += [page.definition(d) for d in derivation.program.definitions]
     steps += page.local_derivatives()
+    steps += page.named_slopes(forms)
     steps += page.chain(forms)
     for form in forms:
         steps.append(_two("result", *(equation(form, hand) for hand in HANDS)))
@@ -246,6 +249,29 @@ class Page:
             for target, (axes, terms) in found.items()
         ]
 
+    def named_slopes(self, forms: Sequence[ClosedForm]) -> list[Step]:
+        """Return `gelu'(z) = ...` for every known function whose slope the forms call by name."""
+        found: dict[tuple[str, int], None] = {}
+        for form in forms:
+            for term in form.terms:
+                for node in (n for f in term.factors for n in walk(f)):
+                    if isinstance(node, Apply) and node.order == (1, *node.order[1:]):
+                        found[node.function, len(node.args)] = None
+        steps = []
+        for function, arity in found:
+            known = slope_formula(function, arity)
+            if known is None:
+                continue
+            args, slope = known
+            order = (1, *(0,) * (arity - 1))
+            lines = []
+            for hand in HANDS:
+                writer = Writer(self.program, hand, Letters(self.taken), {})
+                left = hand.call(function, order, [hand.name(a.array) for a in args])
+                lines.append(f"{left} = {writer.shown(slope)}")
+            steps.append(Step("local derivatives", *lines))
+        return steps
+
     def axes(self, name: str, rank: int) -> list[object]:
         """Return the dims of an array without the batch."""
         array = self.program.array(name)
@@ -283,8 +309,6 @@ class Page:
 
 
 def _named(definition: Definition) -> Definition:
-    from dataclasses import replace
-
     return definition if definition.written else replace(definition, written=True)
 
 

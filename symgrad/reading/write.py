@@ -442,13 +442,19 @@ class Writer:
                 return f"{self.shown(left)} {self.hand.relation(sign)} {self.shown(right)}"
             case Apply(("and_" | "or_") as sign, args, ()):
                 joint = f" {self.hand.relation(sign)} "
-                return joint.join(self.condition(a) for a in args)
+                return joint.join(self.part_of(sign, a) for a in args)
             case Apply("not_", (arg,), ()):
                 return f"{self.hand.relation('not_')} ({self.condition(arg)})"
             case Guard():
                 return self.within(mask)
             case _:
                 return self.shown(mask)
+
+    def part_of(self, sign: str, mask: Scalar) -> str:
+        """Write one side of `and` or `or`; the other kind inside stands in parentheses."""
+        text = self.condition(mask)
+        mixed = isinstance(mask, Apply) and mask.function in {"and_", "or_"} - {sign}
+        return self.hand.group(text) if mixed else text
 
     def within(self, guard: Guard) -> str:
         """Write `0 <= position < dim`."""

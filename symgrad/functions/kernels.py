@@ -1,0 +1,116 @@
+"""How each scalar function and each of its slopes is written in generated code.
+
+function, order -> Kernel
+A call is a format string over argument texts; what it calls stands in `HELPERS`, which is read
+from the modules in `numerics` as text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from symgrad.errors import CodegenError
+from symgrad.functions.calls import COMPLEX, CURVATURES, SLOPES, VALUES
+
+SOURCES = ("exponential", "gaussian", "gammas", "powers", "piecewise")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A format string over argument texts, and the helpers it needs, dependencies first."""
+
+    call: str
+    helpers: tuple[str, ...] = ()
+
+
+@cache
+def kernel(function: str, order: tuple[int, ...] = (), complex: bool = False) -> Kernel:  # noqa: A002
+    """Return the code of a function, or of its partial derivative of `order`.
+
+    The call is safe inside any expression if its arguments are. Raises CodegenError for a
+    function or an order that has no kernel.
+    """
+    call = _complex_call(function, order) if complex else _real_call(function, order)
+    return Kernel(call, _with_dependencies(call))
+
+
+def _real_call(function: str, order: tuple[int, ...]) -> str:
+    value = VALUES.get(function)
+    if value is None:
+        raise CodegenError(
+            f"there is no kernel for the function {function}",
+            hint="bind it: functions={...}, a def, or sg.function(value=..., slope=...)",
+        )
+    if not any(order):
+        return value
+    if sum(order) == 1:
+        place = order.index(1)
+        slopes = SLOPES[function]
+        if place < len(slopes):
+            return slopes[place]
+    curvature = CURVATURES.get((function, order))
+    if curvature is None:
+        raise CodegenError(
+            f"there is no kernel for the derivative of order {order} of {function}",
+            hint="write the function out in terms of others, as a def",
+        )
+    return curvature
+
+
+def _complex_call(function: str, order: tuple[int, ...]) -> str:
+    calls = COMPLEX.get(function, ())
+    total = sum(order)
+    if not calls:
+        raise CodegenError(
+            f"{function} has no complex kernel",
+            hint="pass real arrays (float32 or float64), or use another function",
+        )
+    place = order.index(1) + 1 if total == 1 else 0
+    if total > 1 or place >= len(calls):
+        raise CodegenError(f"{function} has no complex kernel for its derivative of order {order}")
+    return calls[place]
+
+
+def _helper_sources() -> dict[str, str]:
+    """Read every function of `numerics`, with its decorator, in the order of the files."""
+    found = {}
+    folder = files("symgrad.functions").joinpath("numerics")
+    for name in SOURCES:
+        text = folder.joinpath(f"{name}.py").read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef):
+                first = node.decorator_list[0].lineno
+                found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
+    return found
+
+
+HELPERS: Mapping[str, str] = MappingProxyType(_helper_sources())
+"""Sources of helper functions by name."""
+
+
+def _called(text: str) -> tuple[str, ...]:
+    """Return the helpers called in a text, each once, in order of appearance."""
+    names = (
+        node.func.id
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    )
+    return tuple(dict.fromkeys(name for name in names if name in HELPERS))
+
+
+@cache
+def _dependencies(helper: str) -> tuple[str, ...]:
+    """Return what a helper needs, dependencies first, itself last."""
+    needed = [inner for name in _called(HELPERS[helper]) for inner in _dependencies(name)]
+    return tuple(dict.fromkeys((*needed, helper)))
+
+
+def _with_dependencies(call: str) -> tuple[str, ...]:
+    text = call.format(*("z",) * 4)
+    return tuple(dict.fromkeys(n for name in _called(text) for n in _dependencies(name)))

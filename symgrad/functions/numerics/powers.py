@@ -1,0 +1,163 @@
+"""Powers, roots, angles and hypotenuses, safe at 0 and at the ends of the range."""
+
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201
+
+import numpy as np
+
+from symgrad.functions.numerics import inline
+
+
+@inline
+def power(a, p):
+    """Return a^p as IEEE has it: 1 at p = 0, nan of a negative base with a fractional p."""
+    return np.float64(a) ** np.float64(p)
+
+
+@inline
+def power_slope(a, p):
+    """Return d a^p/da = p a^(p - 1), and 0 at p = 0."""
+    a = np.float64(a)
+    p = np.float64(p)
+    return a * 0.0 if p == 0.0 else p * a ** (p - 1.0)
+
+
+@inline
+def power_exponent_slope(a, p):
+    """Return d a^p/dp = a^p log(a), and 0 at a = 0 where p >= 0."""
+    a = np.float64(a)
+    p = np.float64(p)
+    return 0.0 if (a == 0.0) & (p >= 0.0) else a**p * np.log(a)
+
+
+@inline
+def cbrt(z):
+    """Return the cube root with the sign of z: |z|^(1/3) and one Newton step."""
+    z = np.float64(z)
+    y = np.abs(z) ** 0.3333333333333333
+    y = y - (y - np.abs(z) / (y * y)) / 3.0
+    y = -y if z < 0.0 else y
+    return y if (z != 0.0) & (np.abs(z) < np.inf) else z
+
+
+@inline
+def cbrt_slope(z):
+    """Return cbrt'(z) = 1/(3 cbrt(z)^2)."""
+    y = cbrt(z)
+    return 1.0 / (3.0 * y * y)
+
+
+@inline
+def reciprocal(z):
+    """Return 1/z."""
+    return 1.0 / np.float64(z)
+
+
+@inline
+def reciprocal_slope(z):
+    """Return reciprocal'(z) = -1/z^2, in two divisions, which do not overflow early."""
+    z = np.float64(z)
+    return -(1.0 / z) / z
+
+
+@inline
+def ratio_or_zero(a, b):
+    """Return a/b, and 0 where b is 0."""
+    return 0.0 if b == 0.0 else np.float64(a) / b
+
+
+@inline
+def ratio_or_zero_slope(a, b):
+    """Return d ratio_or_zero/da = 1/b, and 0 where b is 0."""
+    return 0.0 if b == 0.0 else 1.0 / np.float64(b)
+
+
+@inline
+def ratio_or_zero_divisor_slope(a, b):
+    """Return d ratio_or_zero/db = -a/b^2, and 0 where b is 0."""
+    return 0.0 if b == 0.0 else -(np.float64(a) / b) / b
+
+
+@inline
+def tan_slope(z):
+    """Return tan'(z) = 1/cos(z)^2."""
+    c = np.cos(np.float64(z))
+    return 1.0 / (c * c)
+
+
+@inline
+def arcsin_slope(z):
+    """Return arcsin'(z) = 1/sqrt((1 - z)(1 + z))."""
+    z = np.float64(z)
+    return 1.0 / np.sqrt((1.0 - z) * (1.0 + z))
+
+
+@inline
+def arctan_slope(z):
+    """Return arctan'(z) = 1/(1 + z^2)."""
+    z = np.float64(z)
+    return (1.0 / z) / z if abs(z) > 1e100 else 1.0 / (1.0 + z * z)
+
+
+@inline
+def arctan2_slope(a, b):
+    """Return d arctan2(a, b)/da = b/(a^2 + b^2), scaled by the larger of the two."""
+    a = np.float64(a)
+    m = max(abs(a), abs(b))
+    s = a / m
+    t = b / m
+    return t / (s * s + t * t) / m
+
+
+@inline
+def arctan2_second_slope(a, b):
+    """Return d arctan2(a, b)/db = -a/(a^2 + b^2), scaled by the larger of the two."""
+    a = np.float64(a)
+    m = max(abs(a), abs(b))
+    s = a / m
+    t = b / m
+    return -s / (s * s + t * t) / m
+
+
+@inline
+def arcsinh_slope(z):
+    """Return arcsinh'(z) = 1/sqrt(1 + z^2)."""
+    z = np.float64(z)
+    return 1.0 / np.abs(z) if abs(z) > 1e100 else 1.0 / np.sqrt(1.0 + z * z)
+
+
+@inline
+def arccosh_slope(z):
+    """Return arccosh'(z) = 1/sqrt((z - 1)(z + 1)); nan below 1."""
+    z = np.float64(z)
+    return 1.0 / (np.sqrt(z - 1.0) * np.sqrt(z + 1.0))
+
+
+@inline
+def arctanh_slope(z):
+    """Return arctanh'(z) = 1/((1 - z)(1 + z)); nan outside [-1, 1]."""
+    z = np.float64(z)
+    return np.nan if abs(z) > 1.0 else 1.0 / ((1.0 - z) * (1.0 + z))
+
+
+@inline
+def hypot_slope(a, b):
+    """Return d hypot(a, b)/da = a/hypot(a, b), and 0 where both are 0; scaled by the larger."""
+    a = np.float64(a)
+    m = max(abs(a), abs(b))
+    s = a / m
+    t = b / m
+    return 0.0 if (a == 0.0) & (b == 0.0) else s / np.sqrt(s * s + t * t)
+
+
+@inline
+def softsign(z):
+    """Return z/(1 + |z|)."""
+    return z / np.float64(1.0 + abs(z))
+
+
+@inline
+def softsign_slope(z):
+    """Return softsign'(z) = 1/(1 + |z|)^2."""
+    s = 1.0 / np.float64(1.0 + abs(z))
+    return s * s

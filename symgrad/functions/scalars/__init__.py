@@ -1,1 +1,0 @@
-"""Scalar kernels as source: every `@inline` function below this package is a helper."""
