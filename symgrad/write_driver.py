@@ -6,10 +6,12 @@ A matrix product is written for the axes as they lie in memory; reshapes are vie
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.dims import Dim
+from symgrad.fold import fold
 from symgrad.program import Access, Affine, Index
 from symgrad.schedule import Kernel, Product, Schedule
 from symgrad.write_kernel import code_name, dim_text, write_kernel
@@ -17,7 +19,7 @@ from symgrad.write_kernel import code_name, dim_text, write_kernel
 
 @dataclass(slots=True)
 class KernelBook:
-    """All kernels of a module; equal texts are one function."""
+    """All kernels of a module; texts that differ in names only are one function."""
 
     functions: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -36,13 +38,15 @@ class KernelBook:
         batched = tuple(code_name(a) for a in batched)
         sizes = tuple(s for s in text.sizes if not (kernel.split and s == "n_B"))
         first = ("n_B",) if kernel.split else ()
-        parameters = ", ".join((*batched, *shared, *first, *sizes))
+        names = (*batched, *shared, *first, *sizes)
+        parameters = ", ".join(names)
         plain = any("(" in line.split("range(")[0] for line in text.lines)
         decorator = "@sums" if any(" += " in x for x in text.lines) and not plain else "@loops"
         body = "\n".join(text.lines)
-        key = f"({parameters}):\n{body}"
-        name = self.name(kernel, key)
-        self.functions[name] = f"{decorator}\ndef {name}({parameters}):\n{body}"
+        name = self.name(kernel, _anonymous(names, body))
+        if name not in self.functions:
+            head = fold(f"def {name}({parameters}):")
+            self.functions[name] = "\n".join((decorator, head, *map(fold, text.lines)))
         if not kernel.split:
             return f"{name}({', '.join((*shared, *sizes))})"
         return (
@@ -51,7 +55,7 @@ class KernelBook:
         )
 
     def name(self, kernel: Kernel, key: str) -> str:
-        """Return the function name for a text, the same one for the same text."""
+        """Return the function name for a key, the same one for the same key."""
         if key not in self.names:
             wish = f"_fill_{kernel.writes[-1].strip('_')}"
             name, number = wish, 1
@@ -60,6 +64,18 @@ class KernelBook:
                 name = f"{wish}_{number}"
             self.names[key] = name
         return self.names[key]
+
+
+def _anonymous(parameters: Sequence[str], body: str) -> str:
+    """Return a kernel's text with parameters, loop variables and locals numbered."""
+    own = {*parameters, *re.findall(r"^ *(?:for )?(\w+) (?:in|[-+*/]?=) ", body, re.MULTILINE)}
+    numbers: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        word = match[0]
+        return numbers.setdefault(word, f"#{len(numbers)}") if word in own else word
+
+    return re.sub(r"(?<![\w.])[^\W\d]\w*", number, f"{', '.join(parameters)}:\n{body}")
 
 
 def _tuple(names: Sequence[str]) -> str:

@@ -53,12 +53,11 @@ class KernelText:
 def write_kernel(kernel: Kernel) -> KernelText:
     """Return the text of one kernel; arrays first, then the sizes of its loops."""
     arrays = (*kernel.reads, *kernel.writes)
-    writer = Writer(taken={code_name(a) for a in arrays})
+    writer = Writer(taken={code_name(a) for a in arrays} | CALLED)
     writer.nodes(kernel.nodes, 1)
     words = set(re.findall(r"\w+", "\n".join(writer.lines)))
-    return KernelText(
-        tuple(a for a in arrays if code_name(a) in words), tuple(sorted(writer.sizes)), tuple(writer.lines), tuple(writer.helpers)
-    )
+    used = tuple(a for a in arrays if code_name(a) in words)
+    return KernelText(used, tuple(writer.sizes), tuple(writer.lines), tuple(writer.helpers))
 
 
 RESERVED = frozenset(
@@ -67,6 +66,9 @@ RESERVED = frozenset(
     "inline forward jacobian vjp jvp pullback print".split()
 )
 """Words of generated code that arrays must not be called in drivers and kernels."""
+
+CALLED = frozenset("np math range abs max min float int bool len".split()) | frozenset(HELPERS)
+"""What kernels call: no loop variable and no local may hide it."""
 
 
 def code_name(name: str) -> str:
@@ -81,7 +83,14 @@ def code_name(name: str) -> str:
 
 def dim_text(dim: Dim) -> str:
     """Return a dim as integer arithmetic over `n_` names."""
-    return dim.render("n_").replace("n_#B", "n_B")
+    return re.sub(r"(?<!\w)n_(#B|B_*)(?!\w)", lambda m: size_name(m[1]), dim.render("n_"))
+
+
+def size_name(dim: str) -> str:
+    """Return what generated code calls a size: `n_m`; `n_B` is the batch, a dim `B` is `n_B_`."""
+    if dim == "#B":
+        return "n_B"
+    return f"n_{dim}_" if dim.rstrip("_") == "B" else f"n_{dim}"
 
 
 @dataclass(slots=True)
@@ -90,7 +99,7 @@ class Writer:
 
     taken: set[str]
     lines: list[str] = field(default_factory=list)
-    sizes: set[str] = field(default_factory=set)
+    sizes: dict[str, None] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)
     variables: dict[Index, str] = field(default_factory=dict)
     slots: dict[int, str] = field(default_factory=dict)
@@ -173,7 +182,7 @@ class Writer:
 
     def size(self, dim: Dim) -> str:
         """Return a dim as text and remember which sizes it needs."""
-        self.sizes.update("n_" + n.replace("#B", "B") for n in dim.names)
+        self.sizes.update((size_name(n), None) for n in dim.names)
         return dim_text(dim)
 
     def element(self, array: str, at: Sequence[Position]) -> str:

@@ -17,7 +17,7 @@ ARITHMETIC = {
     "add": ("({0} + {1})", "1.0", "1.0"),
     "sub": ("({0} - {1})", "1.0", "(-1.0)"),
     "mul": ("({0} * {1})", "{1}", "{0}"),
-    "div": ("({0} / {1})", "reciprocal({1})", "(-({0} / {1}) / {1})"),
+    "div": ("({0} / {1})", "reciprocal({1})", "quotient_slope({0}, {1})"),
     "neg": ("(-{0})", "(-1.0)"),
 }
 
@@ -42,7 +42,7 @@ MASKS = {
 ELEMENTARY = {
     "pow": ("power({0}, {1})", "power_slope({0}, {1})", "power_exponent_slope({0}, {1})"),
     "exp": ("exp({0})", "exp({0})"),
-    "exp2": ("np.exp2({0})", "(0.6931471805599453 * np.exp2({0}))"),
+    "exp2": ("np.exp2({0})", "exp2_slope({0})"),
     "expm1": ("expm1({0})", "exp({0})"),
     "log": ("log({0})", "log_slope({0})"),
     "log2": ("np.log2({0})", "log2_slope({0})"),

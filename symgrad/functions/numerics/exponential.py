@@ -73,10 +73,17 @@ def tanh(z):
 
 @inline
 def tanh_slope(z):
-    """Return tanh'(z) = 4e/(1 + e)^2, e = exp(-2|z|), exact in saturation."""
-    e = exp(-2.0 * abs(z))
-    s = 1.0 / (1.0 + e)
-    return 4.0 * e * s * s
+    """Return tanh'(z) = 1/cosh(z)^2, the square of 2e/(1 + e^2), e = exp(-|z|)."""
+    e = exp(-abs(z))
+    s = (e + e) / (1.0 + e * e)
+    return s * s
+
+
+@inline
+def exp2_slope(z):
+    """Return log(2) 2^z from 2^(z/2), which overflows only where the slope does."""
+    h = np.exp2(np.float64(0.5 * z))
+    return 0.6931471805599453 * h * h
 
 
 @inline
@@ -170,8 +177,8 @@ def log1p(z):
     """Return log(1 + z): log(u) of u = 1 + z as rounded, plus what the rounding took."""
     z = np.float64(z)
     u = 1.0 + z
-    lost = z - (u - 1.0) if abs(z) < 0.5 else 0.0
-    result = log(u) + lost * (2.0 - u)
+    lost = (z - (u - 1.0)) * (2.0 - u) if abs(z) < 0.5 else 0.0  # over u, to first order
+    result = log(u) + lost
     return z if abs(z) < 1e-300 else result
 
 
@@ -246,7 +253,8 @@ def silu(z):
 @inline
 def silu_slope(z):
     """Return silu'(z) = s + z s (1 - s), s = sigmoid(z)."""
-    x = 1000.0 if z > 1000.0 else z
+    x = -1000.0 if z < -1000.0 else z
+    x = 1000.0 if x > 1000.0 else x
     h = exp(-0.5 * abs(x))
     s = 1.0 / (1.0 + h * h)
     above = s + x * h * h * s * s
@@ -267,7 +275,8 @@ def mish(z):
 @inline
 def mish_slope(z):
     """Return mish'(z) = tanh(p) + z sigmoid(z)/cosh(p)^2, p = softplus(z), in e = exp(-|z|)."""
-    x = 1000.0 if z > 1000.0 else z
+    x = -1000.0 if z < -1000.0 else z
+    x = 1000.0 if x > 1000.0 else x
     h = exp(-0.5 * abs(x))
     e = h * h
     q = 1.0 / (1.0 + 2.0 * e + 2.0 * e * e)

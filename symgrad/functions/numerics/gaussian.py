@@ -87,7 +87,7 @@ def gelu(z):
     z = np.float64(z)
     h = exp(-0.25 * z * z)
     tail = 0.5 * z * scaled_erfc(0.7071067811865476 * abs(z)) * h * h
-    return tail if z < 0.0 else z - tail
+    return tail if z <= 0.0 else z - tail
 
 
 @inline

@@ -19,7 +19,7 @@ def power_slope(a, p):
     """Return d a^p/da = p a^(p - 1), and 0 at p = 0."""
     a = np.float64(a)
     p = np.float64(p)
-    return a * 0.0 if p == 0.0 else p * a ** (p - 1.0)
+    return 0.0 if p == 0.0 else p * a ** (p - 1.0)
 
 
 @inline
@@ -27,7 +27,8 @@ def power_exponent_slope(a, p):
     """Return d a^p/dp = a^p log(a), and 0 at a = 0 where p >= 0."""
     a = np.float64(a)
     p = np.float64(p)
-    return 0.0 if (a == 0.0) & (p >= 0.0) else a**p * np.log(a)
+    h = a ** (0.5 * p)  # a square keeps digits that a subnormal a^p has lost
+    return 0.0 if (a == 0.0) & (p >= 0.0) else h * np.log(a) * h
 
 
 @inline
@@ -61,9 +62,17 @@ def reciprocal_slope(z):
 
 
 @inline
+def quotient_slope(a, b):
+    """Return d (a/b)/db = -a/b^2, in two divisions where the square leaves the range."""
+    a = np.float64(a)
+    w = b * b
+    return -a / w if (w > 1e-290) & (w < 1e290) else -(a / b) / b
+
+
+@inline
 def ratio_or_zero(a, b):
     """Return a/b, and 0 where b is 0."""
-    return 0.0 if b == 0.0 else np.float64(a) / b
+    return 0.0 if (b == 0.0) & (a == a) else np.float64(a) / b
 
 
 @inline
@@ -75,7 +84,7 @@ def ratio_or_zero_slope(a, b):
 @inline
 def ratio_or_zero_divisor_slope(a, b):
     """Return d ratio_or_zero/db = -a/b^2, and 0 where b is 0."""
-    return 0.0 if b == 0.0 else -(np.float64(a) / b) / b
+    return 0.0 if b == 0.0 else quotient_slope(a, b)
 
 
 @inline
@@ -100,23 +109,26 @@ def arctan_slope(z):
 
 
 @inline
-def arctan2_slope(a, b):
-    """Return d arctan2(a, b)/da = b/(a^2 + b^2), scaled by the larger of the two."""
-    a = np.float64(a)
-    m = max(abs(a), abs(b))
+def over_square(c, a, b):
+    """Return c/(a^2 + b^2) for c = a or b, scaled where a square leaves the range."""
+    w = a * a + b * b
+    m = np.float64(max(abs(a), abs(b)))
     s = a / m
     t = b / m
-    return t / (s * s + t * t) / m
+    scaled = c / m / (s * s + t * t) / m
+    return c / np.float64(w) if (w > 1e-290) & (w < 1e290) else scaled
+
+
+@inline
+def arctan2_slope(a, b):
+    """Return d arctan2(a, b)/da = b/(a^2 + b^2)."""
+    return over_square(b, np.float64(a), np.float64(b))
 
 
 @inline
 def arctan2_second_slope(a, b):
-    """Return d arctan2(a, b)/db = -a/(a^2 + b^2), scaled by the larger of the two."""
-    a = np.float64(a)
-    m = max(abs(a), abs(b))
-    s = a / m
-    t = b / m
-    return -s / (s * s + t * t) / m
+    """Return d arctan2(a, b)/db = -a/(a^2 + b^2)."""
+    return -over_square(a, np.float64(a), np.float64(b))
 
 
 @inline
