@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.captions import Caption
+from symgrad.door import size_dims
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.forms import Forms
 from symgrad.program import BATCH
+from symgrad.publics import form_names, own_name
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Jacobians, Pass
 from symgrad.syntax import Layer
@@ -60,14 +62,14 @@ class Compiled:
             self.report, names,
         )
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the output `[B, *out]`, or a tuple of them."""
-        arrays, keywords, _ = self._bind("forward", args, kwargs, 0)
+        arrays, keywords, _ = self._bind("forward", args, kwargs)
         return self.module.forward(*arrays, **keywords)
 
-    def jacobian(self, *args: Any, **kwargs: Any) -> Jacobians:
+    def jacobian(self, /, *args: Any, **kwargs: Any) -> Jacobians:
         """Return all selected Jacobians, structured, from one pass; nothing dense is built."""
-        arrays, keywords, _ = self._bind("jacobian", args, kwargs, 0)
+        arrays, keywords, _ = self._bind("jacobian", args, kwargs)
         module = self.module
         checked, sizes, dtype, single = module._door(*self._doorwise(arrays, keywords))
         values = module._sweep(checked, sizes, dtype)
@@ -83,13 +85,13 @@ class Compiled:
         several = len(outputs) > 1
         return Jacobians(outputs if several else outputs[0], blocks, several)
 
-    def gradient(self, *args: Any, sum: bool = False, per_sample: bool = False, **kwargs: Any) -> dict[str, Any]:
+    def gradient(self, /, *args: Any, sum: bool = False, per_sample: bool = False, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: [*p]}, the gradient of a scalar output, summed over samples.
 
         `per_sample=True` keeps the batch axis; `sum=True` takes the gradient of the sum of all
         entries of a larger output. Raises ShapeError for an output that is no scalar.
         """
-        arrays, keywords, _ = self._bind("gradient", args, kwargs, 0)
+        arrays, keywords, _ = self._bind("gradient", args, kwargs)
         program = self.forms.program
         for output in program.outputs:
             axes = [str(i.dim) for i in self._own(output)]
@@ -109,9 +111,9 @@ class Compiled:
         found = form(*arrays, tuple(ones) if len(ones) > 1 else ones[0], **keywords)
         return {n: g for n, g in found.items() if n in self.wrt}
 
-    def pullback(self, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
+    def pullback(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
         """Return the output and `pull`: u `[B, *out]` -> {θ: Σ u·J}; no definition is evaluated again."""
-        arrays, keywords, _ = self._bind("pullback", args, kwargs, 0)
+        arrays, keywords, _ = self._bind("pullback", args, kwargs)
         value, pull = self.module.pullback(*arrays, **keywords)
 
         def selected(u: Any) -> dict[str, Any]:
@@ -119,19 +121,19 @@ class Compiled:
 
         return value, selected
 
-    def vjp(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def vjp(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_b Σ_out u · J}; the last argument is u `[B, *out]`."""
         return self._selected(self.module.vjp, "vjp", args, kwargs)
 
-    def vjp_per_sample(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def vjp_per_sample(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_out u · J for every sample, `[B, *p]`}; the last argument is u."""
         return self._selected(self.module.vjp_per_sample, "vjp_per_sample", args, kwargs)
 
     per_sample_vjp = vjp_per_sample
 
-    def jvp(self, *args: Any, **kwargs: Any) -> Any:
+    def jvp(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return J t; the last argument is a mapping of tangents, missing ones are zero."""
-        arrays, keywords, extra = self._bind("jvp", args, kwargs, 1, ("tangents",))
+        arrays, keywords, extra = self._bind("jvp", args, kwargs, ("tangents",))
         unknown = [n for n in extra[0] if n not in self.wrt] if isinstance(extra[0], Mapping) else []
         if unknown:
             raise ArgumentError(f"{self.name}: no tangent for {unknown[0]!r}; expected some of {self.wrt}")
@@ -139,10 +141,8 @@ class Compiled:
 
     def __getattr__(self, name: str) -> Any:
         """Give the module's `jac_θ`, `jac_θ_compact` and `jac_θ_factors`."""
-        if name.startswith("jac_") and hasattr(self.module, name):
-            longest = max((n for n in self.wrt if name.startswith(f"jac_{n}")), key=len, default=None)
-            if longest is not None:
-                return partial(self._form, name)
+        if name.startswith("jac_") and name in form_names(self.forms, self.wrt):
+            return partial(self._form, name)
         raise AttributeError(
             f"the compiled layer {self.name!r} has no {name!r}; it differentiates with respect to "
             f"{', '.join(self.wrt)}"
@@ -150,19 +150,21 @@ class Compiled:
 
     # ------------------------------------------------------------ arguments
 
-    def _form(self, name: str, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        arrays, keywords, _ = self._bind(name, args, kwargs, 0)
-        if out is not None:
-            keywords["out"] = out
-        return getattr(self.module, name)(*arrays, **keywords)
+    def _form(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        word = own_name("out", [a.name for a in self.forms.program.arrays])
+        out = {word: kwargs.pop(word)} if word in kwargs else {}
+        arrays, keywords, _ = self._bind(name, args, kwargs)
+        if out and name.rstrip("_").endswith("_factors"):
+            raise ArgumentError(f"{self.name}.{name} takes no {word}: factors are not copied")
+        return getattr(self.module, name)(*arrays, **keywords, **out)
 
     def _selected(self, form: Callable[..., Any], name: str, args: Any, kwargs: Any) -> dict[str, Any]:
-        arrays, keywords, extra = self._bind(name, args, kwargs, 1, ("u",))
+        arrays, keywords, extra = self._bind(name, args, kwargs, ("u",))
         found = form(*arrays, extra[0], **keywords)
         return {n: g for n, g in found.items() if n in self.wrt}
 
     def _bind(
-        self, form: str, args: Sequence[Any], kwargs: dict[str, Any], extra: int,
+        self, form: str, args: Sequence[Any], kwargs: dict[str, Any],
         extra_names: Sequence[str] = (),
     ) -> tuple[list[Any], dict[str, Any], list[Any]]:
         """Return positional arrays, keyword-only ones, and what follows them.
@@ -219,15 +221,8 @@ class Compiled:
     def _batched(self) -> bool:
         return any(a.batched for a in self.forms.program.arrays)
 
-    def _size_names(self) -> list[str]:
-        from symgrad.emit import Emitter
-
-        return list(Emitter(self.forms).sizes)
-
     def _known(self, sizes: Sequence[int]) -> dict[str, int]:
-        names = self._size_names()
-        return {("#B" if n == "n_B" and k == 0 and self._batched else n[2:]): s
-                for k, (n, s) in enumerate(zip(names, sizes, strict=True))}
+        return dict(zip(size_dims(self.forms.program), sizes, strict=True))
 
     def _own(self, output: str) -> tuple[Any, ...]:
         definition = self.forms.program.definition(output)

@@ -281,7 +281,8 @@ class Sweep:
         factors: list[Scalar] = []
         for group in groups:
             only = group[0]
-            if len(group) == 1 and isinstance(only, Access) and _plain(only):
+            alone = len(group) == 1 and not term.bound
+            if alone and isinstance(only, Access) and _plain(only):
                 factors.append(only)
             else:
                 wish = f"{'H' if len(groups) > 1 else 'J'}_{self.tag}{name}"

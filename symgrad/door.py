@@ -10,14 +10,27 @@ from dataclasses import dataclass
 
 from symgrad.dims import Dim
 from symgrad.errors import ShapeError
-from symgrad.program import Array, Program, Reduce, Rowwise
-from symgrad.write_kernel import code_name, dim_text
+from symgrad.program import Array, Program, Reduce
+from symgrad.write_kernel import code_name, dim_text, mentions, size_name
+
+
+def size_dims(program: Program) -> tuple[str, ...]:
+    """Return the names of the dims whose sizes every driver gets, `#B` (the batch) first."""
+    names = {n for a in program.arrays for d in a.axes for n in d.names}
+    names |= {n for a in program.arrays if a.vocabulary for n in a.vocabulary.names}
+    first = ("#B",) if any(a.batched for a in program.arrays) else ()
+    return (*first, *sorted(names))
+
+
+def size_names(program: Program) -> tuple[str, ...]:
+    """Return what generated code calls these sizes."""
+    return tuple(size_name(n) for n in size_dims(program))
 
 
 def spec_lines(program: Program) -> tuple[str, ...]:
     """Return one line an array: name, rank, role, whether it has a batch axis."""
     return tuple(
-        f"({a.name!r}, {len(a.axes)}, {a.role!r}, {a.batched})," for a in program.arrays
+        f'("{a.name}", {len(a.axes)}, "{a.role}", {a.batched}),' for a in program.arrays
     )
 
 
@@ -35,8 +48,6 @@ def door_lines(program: Program, check_domain: bool) -> tuple[str, ...]:
     names = [code_name(a.name) for a in program.arrays]
     tuple_text = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
     lines = [f"arrays, dtype, single = _arrays({tuple_text})"]
-    used = [n for n in names]
-    lines.append(f"{', '.join(used)}{',' if len(used) == 1 else ''} = arrays")
     batched = [code_name(a.name) for a in program.arrays if a.batched]
     if batched:
         lines.append(f"n_B = {batched[0]}.shape[0]")
@@ -47,26 +58,28 @@ def door_lines(program: Program, check_domain: bool) -> tuple[str, ...]:
         lines.append(f"_fits({low}, {high}, {limit}, {check.message!r})")
     for array in program.arrays:
         if array.vocabulary is not None:
-            lines.append(f"_in_range({array.name!r}, {code_name(array.name)}, {dim_text(array.vocabulary)})")
+            place = [a.name for a in program.arrays].index(array.name)
+            size = dim_text(array.vocabulary)
+            lines.append(f'_in_range("{array.name}", arrays[{place}], {size})')
     for definition in program.definitions:
         for index in definition.indices:
             if index.dim.symbol is None and index.dim.constant is None and index != program.batch:
-                line = f"_natural({dim_text(index.dim)}, {str(index.dim)!r})"
+                line = f'_natural({dim_text(index.dim)}, "{index.dim}")'
                 if line not in lines:
                     lines.append(line)
         body = definition.body
         if isinstance(body, Reduce) and body.kind in ("max", "min"):
             for index in body.bound:
                 message = f"{body.kind} over an empty axis in {definition.name}"
-                lines.append(f"_nonempty({dim_text(index.dim)}, {message!r})")
-        if isinstance(body, Rowwise):
-            continue
-    first = ["n_B"] if batched else []
-    sizes = [*first, *(f"n_{n}" for n in sorted(known))]
+                lines.append(f'_nonempty({dim_text(index.dim)}, "{message}")')
+    sizes = size_names(program)
     joined = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
     if check_domain:
         lines.append(f"_domain(arrays, {joined}, dtype)")
     lines.append(f"return arrays, {joined}, dtype, single")
+    read = [n if mentions("\n".join(lines[1:]), n) else "_" for n in names]
+    if any(n != "_" for n in read):
+        lines.insert(1, f"({read[0]},) = arrays" if len(read) == 1 else f"{', '.join(read)} = arrays")
     return tuple(lines)
 
 
@@ -94,7 +107,8 @@ def _solve(program: Program) -> tuple[dict[str, str], list[str]]:
                 open_axes.remove(axis)
                 source = _source(axis.dim, known)
                 lines.append(
-                    f"_same({axis.array!r}, {axis.number}, {where}, {text}, {str(axis.dim)!r}, {source!r})"
+                    f'_same("{axis.array}", {axis.number}, {where}, {text}, '
+                    f'"{axis.dim}", "{source}")'
                 )
                 progress = True
                 continue
@@ -123,7 +137,7 @@ def _source(dim: Dim, known: dict[str, str]) -> str:
 def _solved(axis: Axis, name: str, where: str) -> str | None:
     """Return the line that solves a dim standing linearly in an axis, or None."""
     if axis.dim.symbol == name:
-        return f"n_{name} = {where}"
+        return f"{size_name(name)} = {where}"
     rest = axis.dim.substitute({name: 0})
     linear = axis.dim - rest
     if len(linear.terms) != 1:
@@ -133,6 +147,6 @@ def _solved(axis: Axis, name: str, where: str) -> str | None:
     if dict(monomial).get(name) != 1 or name in others.names or name in rest.names:
         return None
     return (
-        f"n_{name} = _solved({axis.array!r}, {axis.number}, {where}, {dim_text(rest)}, "
-        f"{dim_text(others)}, {name!r}, {str(axis.dim)!r})"
+        f'{size_name(name)} = _solved("{axis.array}", {axis.number}, {where}, {dim_text(rest)}, '
+        f'{dim_text(others)}, "{name}", "{axis.dim}")'
     )

@@ -85,7 +85,8 @@ class FactoredTerm:
 class Structured:
     """A Jacobian as labelled factors, with the programs that make it dense or compact.
 
-    `shared` are the deltas all terms have; `untied` the theta axes they leave free.
+    `shared` are the deltas all terms have; `untied` the theta axes they leave free; `key` tells
+    it from all others in names of functions.
     """
 
     jacobian: Jacobian
@@ -94,6 +95,7 @@ class Structured:
     untied: tuple[Index, ...]
     dense: Definition
     compact: Definition | None
+    key: str
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -126,7 +128,7 @@ def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
     supply = Supply(derivation.serial)
     outputs = _output_results(program)
     forward = Form("forward", needed(program.definitions, [r.array for r in outputs]), outputs)
-    structured = tuple(_structure(derivation, j, names) for j in derivation.jacobians)
+    structured = _keyed(program, [_structure(derivation, j, names) for j in derivation.jacobians])
     arrays = [a for s in structured for a in s.arrays]
     everything = (*program.definitions, *derivation.adjoints)
     wanted = [*(r.array for r in outputs), *arrays]
@@ -143,6 +145,19 @@ def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
     return Forms(
         program, derivation, forward, factors, structured, vjp, per_sample, jvp, tuple(saved), domain
     )
+
+
+def _keyed(program: Program, found: Sequence[Structured]) -> tuple[Structured, ...]:
+    """Give every Jacobian a key: its parameter's name, after its output's if there are several."""
+    if len(program.outputs) == 1:
+        return tuple(found)
+    keyed: dict[str, Structured] = {}
+    for structured in found:
+        key = f"{structured.jacobian.output}_{structured.jacobian.parameter}"
+        while key in keyed:
+            key += "_"
+        keyed[key] = _replace(structured, key=key)
+    return tuple(keyed.values())
 
 
 def _domain(program: Program) -> Form:
@@ -216,7 +231,7 @@ def _structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Stru
             kept,
             written=False,
         )
-    return Structured(jacobian, terms, tuple(shared), untied, dense, compact)
+    return Structured(jacobian, terms, tuple(shared), untied, dense, compact, jacobian.parameter)
 
 
 def _batch_of(derivation: Derivation, jacobian: Jacobian) -> tuple[Index, ...]:

@@ -101,10 +101,18 @@ def scalar_partials(scalar: Scalar, active: Callable[[str], bool]) -> dict[Acces
         if slope == Number(0):
             continue
         for access, coefficient in inner.items():
-            product = multiply(slope, coefficient)
+            product = _through(scalar, position, slope, coefficient)
             before = total.get(access)
             total[access] = product if before is None else Apply("add", (before, product))
     return total
+
+
+def _through(scalar: Apply, position: int, slope: Scalar, coefficient: Scalar) -> Scalar:
+    """Return slope * coefficient; of `where` the branch not taken gives 0, never 0 * nan."""
+    if scalar.function == "where" and not scalar.order:
+        branches = (coefficient, Number(0)) if position == 1 else (Number(0), coefficient)
+        return Apply("where", (scalar.args[0], *branches))
+    return multiply(slope, coefficient)
 
 
 def multiply(left: Scalar, right: Scalar) -> Scalar:

@@ -6,11 +6,16 @@ Every one checks its arrays, runs a driver, and takes the batch axis off again f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from symgrad.captions import caption
+from symgrad.door import size_names
+from symgrad.fold import fold, fold_prose
 from symgrad.forms import Factor, Forms, Structured
 from symgrad.program import Array, Index
+from symgrad.write_driver import shape_text
+from symgrad.write_kernel import mentions
 
 
 def publics(forms: Forms) -> list[str]:
@@ -25,6 +30,29 @@ def publics(forms: Forms) -> list[str]:
         "per_sample_vjp = vjp_per_sample", writer.jvp(), writer.pullback(),
     ]
     return texts
+
+
+def form_names(forms: Forms, parameters: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the functions that some parameters have."""
+    arrays = [a.name for a in forms.program.arrays]
+    solid = {s.jacobian.parameter for s in forms.structured if s.compact is None}
+    return tuple(
+        _form_name(p, suffix, arrays)
+        for p in parameters
+        for suffix in ("", "_compact", "_factors")
+        if suffix != "_compact" or p not in solid
+    )
+
+
+def _form_name(parameter: str, suffix: str, arrays: Sequence[str]) -> str:
+    return "jac_" + (own_name(parameter + suffix, arrays) if suffix else parameter)
+
+
+def own_name(wish: str, arrays: Sequence[str]) -> str:
+    """Return `wish`, with `_` behind it as often as an array of the layer has that name."""
+    while wish in arrays:
+        wish += "_"
+    return wish
 
 
 class Publics:
@@ -52,10 +80,8 @@ class Publics:
         return ", ".join((*positional, *keyword_only))
 
     def own(self, wish: str) -> str:
-        """Return a name for our own argument or variable that no array of the layer has."""
-        while wish in self.names:
-            wish += "_"
-        return wish
+        """Return a name for our own argument that no array of the layer has."""
+        return own_name(wish, self.names)
 
     def door(self) -> str:
         """Return the line that checks the arguments."""
@@ -63,9 +89,10 @@ class Publics:
 
     def function(self, name: str, signature: str, doc: Sequence[str], lines: Sequence[str]) -> str:
         """Return a function's text."""
-        text = doc[0] if len(doc) == 1 else doc[0] + "\n\n    " + "\n    ".join(doc[1:]) + "\n    "
-        body = "\n".join(f"    {line}" for line in lines)
-        return f'def {name}({signature}):\n    """{text}"""\n{body}'
+        text = fold_prose("\n".join((doc[0], "", *doc[1:], "")), "    ") if doc[1:] else doc[0]
+        text = re.sub(r"^ +\n", "\n", text, flags=re.MULTILINE)
+        body = (fold(f"    {line}") if line else "" for line in lines)
+        return "\n".join((fold(f"def {name}({signature}):"), f'    """{text}"""', *body))
 
     def shape(self, indices: Sequence[Index]) -> str:
         """Return a shape for a docstring."""
@@ -74,26 +101,22 @@ class Publics:
 
     def out_shape(self, output: str) -> str:
         """Return an output's shape as code over the sizes."""
-        from symgrad.write_driver import shape_text
-
         definition = self.forms.program.definition(output)
         assert definition is not None
         batch = self.forms.program.batch
         own = [i.dim for i in definition.indices if i != batch]
         return shape_text(([batch.dim] if self.batched else []) + own)
 
-    def result_text(self, expressions: Sequence[str]) -> str:
-        """Return one expression, or a tuple of one an output."""
-        return ", ".join(expressions)
-
     def forward(self) -> str:
         """Return the text of `forward`."""
         shapes = [f"{o}{self.shape(self.own_indices(o))}" for o in self.outputs]
-        lines = [self.door(), "outputs = _forward(arrays, sizes, dtype)"]
-        if self.batched:
-            lines += ["if single:", "    outputs = tuple(y[0] for y in outputs)"]
+        lines = [self.door(), self.unbatched("_forward(arrays, sizes, dtype)")]
         lines.append("return outputs" if self.several else "return outputs[0]")
         return self.function("forward", self.parameters(), [f"Return {', '.join(shapes)}."], lines)
+
+    def unbatched(self, outputs: str) -> str:
+        """Return the line that takes the batch axis off the outputs where one sample was given."""
+        return f"outputs = _unbatched({outputs}, single)" if self.batched else f"outputs = {outputs}"
 
     def own_indices(self, output: str) -> tuple[Index, ...]:
         """Return an output's indices without the batch."""
@@ -117,16 +140,7 @@ class Publics:
 
     def form_name(self, parameter: str, suffix: str) -> str:
         """Return `jac_W_compact`, moved aside if an array is called `W_compact`."""
-        name = f"jac_{parameter}{suffix}"
-        taken = {f"jac_{n}" for n in self.names} if suffix else set()
-        while name in taken:
-            name += "_"
-        return name
-
-    def key(self, structured: Structured) -> str:
-        """Return the part of a driver's name that tells Jacobians apart."""
-        jacobian = structured.jacobian
-        return f"{jacobian.output}_{jacobian.parameter}" if self.several else jacobian.parameter
+        return _form_name(parameter, suffix, self.names)
 
     def expanded(
         self, parameter: str, structured: Sequence[Structured], kind: str, name: str
@@ -149,15 +163,14 @@ class Publics:
         out = self.own("out")
         lines = [self.door(), f'v = _sweep(arrays, sizes, dtype, "{parameter}")']
         if self.several:
-            count = len(structured)
-            lines.append(f"outs = (None,) * {count} if {out} is None else {out}")
+            lines.append(f"outs = _outs({out}, {len(structured)})")
             calls = [
-                f"_{kind}_{self.key(s)}(arrays, sizes, dtype, v, single, outs[{n}])"
+                f"_{kind}_{s.key}(arrays, sizes, dtype, v, single, outs[{n}])"
                 for n, s in enumerate(structured)
             ]
             lines += ["return (", *(f"    {c}," for c in calls), ")"]
         else:
-            key = self.key(structured[0])
+            key = structured[0].key
             lines.append(f"return _{kind}_{key}(arrays, sizes, dtype, v, single, {out})")
         return self.function(name, self.parameters(keywords=[f"{out}=None"]), doc, lines)
 
@@ -175,27 +188,15 @@ class Publics:
                     entries.append(f'"{factor.label}": {value}')
             tables.append("{" + ", ".join(entries) + "}")
         lines = [self.door(), f'v = _sweep(arrays, sizes, dtype, "{parameter}")']
-        used = " ".join(tables)
-        if "n_" in used:
-            sizes = [n for n in self.size_names()]
-            shown = ", ".join(sizes) + ("," if len(sizes) == 1 else "")
-            lines.append(f"{shown} = sizes")
+        lines += self.sizes_line(" ".join(tables))
         if self.several:
             lines += ["return (", *(f"    {t}," for t in tables), ")"]
         else:
             lines.append(f"return {tables[0]}")
         return self.function(self.form_name(parameter, "_factors"), self.parameters(), doc, lines)
 
-    def size_names(self) -> list[str]:
-        """Return the sizes in the order the door gives them."""
-        from symgrad.emit import Emitter
-
-        return list(Emitter(self.forms).sizes)
-
     def factor_text(self, factor: Factor) -> str:
         """Return the expression of one factor; ones and repetitions take no memory."""
-        from symgrad.write_driver import shape_text
-
         shape = shape_text([i.dim for i in factor.indices])
         if factor.array is None:
             text = f"_ones({shape}, dtype)"
@@ -203,7 +204,7 @@ class Publics:
             text = f'v["{factor.array}"]'
             if factor.spread:
                 kept = ", ".join("None" if i in factor.spread else ":" for i in factor.indices)
-                text = f"np.broadcast_to({text}[{kept}], {shape})"
+                text = f"_spread({text}[{kept}], {shape})"
         if self.forms.program.batch in factor.indices:
             return f"({text}[0] if single else {text})"
         return text
@@ -213,17 +214,13 @@ class Publics:
         lines = [self.door(), "v = _sweep(arrays, sizes, dtype)", "return {"]
         for s in self.forms.structured:
             jacobian = s.jacobian
-            key = f'("{jacobian.output}", "{jacobian.parameter}")' if self.several else f'"{jacobian.parameter}"'
-            lines.append(f"    {key}: _dense_{self.key(s)}(arrays, sizes, dtype, v, single, None),")
+            key = f'"{jacobian.parameter}"'
+            if self.several:
+                key = f'("{jacobian.output}", {key})'
+            lines.append(f"    {key}: _dense_{s.key}(arrays, sizes, dtype, v, single, None),")
         lines.append("}")
         doc = ["Return all dense Jacobians by name, from one forward pass."]
         return self.function("jacobian", self.parameters(), doc, lines)
-
-    def seeds(self) -> list[str]:
-        """Return the names of the given vectors, one an output."""
-        if not self.several:
-            return [self.own("u")]
-        return [self.own(f"u_{o}") for o in self.outputs]
 
     def seed_lines(self, u: str) -> list[str]:
         """Return the line that checks `u` (a tuple for several outputs)."""
@@ -232,10 +229,10 @@ class Publics:
 
     def sizes_line(self, text: str) -> list[str]:
         """Return the line that unpacks the sizes if the text needs them."""
-        names = self.size_names()
-        if not names or not any(n in text for n in names):
+        shown = [n if mentions(text, n) else "_" for n in size_names(self.forms.program)]
+        if set(shown) <= {"_"}:
             return []
-        return [f"{', '.join(names)}{',' if len(names) == 1 else ''} = sizes"]
+        return [f"({shown[0]},) = sizes" if len(shown) == 1 else f"{', '.join(shown)} = sizes"]
 
     def vjp(self, name: str, driver: str) -> str:
         """Return the text of `vjp` or `vjp_per_sample`."""
@@ -245,29 +242,27 @@ class Publics:
         lines = [
             self.door(), *self.sizes_line(" ".join(checks)), *checks,
             "v = _record(arrays, sizes, dtype)",
-            f"found = {driver}(arrays, sizes, dtype, v, *vectors)",
+            *self.leaving(driver, per_sample),
         ]
-        lines += self.leaving(per_sample)
         what = "for every sample" if per_sample else "summed over samples and outputs"
         doc = [f"Return {{θ: gradient of u . y}}, {what} (inputs keep the batch axis)."]
         return self.function(name, self.parameters([u]), doc, lines)
 
-    def leaving(self, per_sample: bool) -> list[str]:
-        """Return the lines that take the batch axis off where one sample was given."""
-        if not self.batched:
-            return ["return found"]
+    def leaving(self, driver: str, per_sample: bool) -> list[str]:
+        """Return the lines that go back, and take the batch axis off where it was added."""
+        call = f"{driver}(arrays, sizes, dtype, v, *vectors)"
         names = self.forms.derivation.selection.names
         table = {a.name: a for a in self.arrays}
         which = [n for n in names if per_sample or table[n].batched]
-        if not which:
-            return ["return found"]
+        if not which or not self.batched:
+            return [f"return {call}"]
         if len(which) == len(names):
-            return ["return {n: g[0] for n, g in found.items()} if single else found"]
-        return [
-            "if single:",
-            f"    found.update({{n: found[n][0] for n in {tuple(which)!r}}})",
-            "return found",
-        ]
+            return [
+                f"found = {call}",
+                "return {n: g[0] for n, g in found.items()} if single else found",
+            ]
+        taken = ", ".join(f'"{n}": found["{n}"][0]' for n in which)
+        return [f"found = {call}", "if single:", f"    found.update({{{taken}}})", "return found"]
 
     def tangent_lines(self, tangents: str) -> list[str]:
         """Return the lines that check the tangents and fill in zeros."""
@@ -276,12 +271,10 @@ class Publics:
             array = next(a for a in self.arrays if a.name == name)
             single = "single" if array.batched else "False"
             entries.append(f'    "{name}": ({self.array_shape(array)}, {single}),')
-        return [f"t = _tangents({tangents}, dtype, {{", *entries, "})"]
+        return ["expected = {", *entries, "}", f"t = _tangents({tangents}, dtype, expected)"]
 
     def array_shape(self, array: Array) -> str:
         """Return the shape of a declared array as code."""
-        from symgrad.write_driver import shape_text
-
         first = [self.forms.program.batch.dim] if array.batched else []
         return shape_text([*first, *array.axes])
 
@@ -291,10 +284,8 @@ class Publics:
         checks = self.tangent_lines(tangents)
         lines = [
             self.door(), *self.sizes_line(" ".join(checks)), *checks,
-            "outputs = _tangent(arrays, sizes, dtype, t)",
+            self.unbatched("_tangent(arrays, sizes, dtype, t)"),
         ]
-        if self.batched:
-            lines += ["if single:", "    outputs = tuple(y[0] for y in outputs)"]
         lines.append("return outputs" if self.several else "return outputs[0]")
         doc = ["Return J t for tangents {θ: array like θ}; missing ones are zero."]
         return self.function("jvp", self.parameters([tangents]), doc, lines)
@@ -305,24 +296,19 @@ class Publics:
         outputs = ", ".join(self.repeated(o) for o in self.outputs)
         lines = [
             self.door(),
-            *self.sizes_line(" ".join(checks) + outputs),
+            *self.sizes_line(f"{' '.join(checks)} {outputs}"),
             "v = _record(arrays, sizes, dtype)",
-            f"outputs = ({outputs},)",
-        ]
-        if self.batched:
-            lines += ["if single:", "    outputs = tuple(y[0] for y in outputs)"]
-        lines += [
+            self.unbatched(f"({outputs},)"),
             "",
             "def pull(u):",
             '    """Return {θ: gradient of u . y}; no definition is evaluated again."""',
             *(f"    {x}" for x in checks),
-            f"    found = _back(arrays, sizes, dtype, v, *vectors)",
-            *(f"    {x}" for x in self.leaving(False)),
+            *(f"    {x}" for x in self.leaving("_back", per_sample=False)),
             "",
             f"return {'outputs' if self.several else 'outputs[0]'}, pull",
         ]
         doc = ["Return the outputs and a function from u to {θ: gradient of u . y}."]
-        return self.function("pullback", self.parameters(), doc, lines).replace("\n    \n", "\n\n")
+        return self.function("pullback", self.parameters(), doc, lines)
 
     def repeated(self, output: str) -> str:
         """Return an output kept by `_record`, repeated where the batch shares it."""

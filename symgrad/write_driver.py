@@ -163,7 +163,7 @@ def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
     sizes = [dim_text(i.dim) for i in batch]
     for group in groups:
         factors = [dim_text(i.dim) for i in group]
-        wrapped = [f"({f})" if " " in f and len(factors) > 1 else f for f in factors]
+        wrapped = [f"({f})" if {"+", "-", "//"} & set(f.split()) and len(factors) > 1 else f for f in factors]
         sizes.append(" * ".join(wrapped) or "1")
     return _tuple(sizes)
 

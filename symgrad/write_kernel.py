@@ -83,7 +83,8 @@ def code_name(name: str) -> str:
 
 def dim_text(dim: Dim) -> str:
     """Return a dim as integer arithmetic over `n_` names."""
-    return re.sub(r"(?<!\w)n_(#B|B_*)(?!\w)", lambda m: size_name(m[1]), dim.render("n_"))
+    text = re.sub(r"(?<!\w)n_(#B|B_*)(?!\w)", lambda m: size_name(m[1]), dim.render("n_"))
+    return text.replace("*", " * ").replace("//", " // ")
 
 
 def size_name(dim: str) -> str:
@@ -91,6 +92,12 @@ def size_name(dim: str) -> str:
     if dim == "#B":
         return "n_B"
     return f"n_{dim}_" if dim.rstrip("_") == "B" else f"n_{dim}"
+
+
+def mentions(text: str, name: str) -> bool:
+    """Return whether code reads a variable; strings and attributes do not count."""
+    code = re.sub(r"\"[^\"]*\"|'[^']*'", "", text)
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", code) is not None
 
 
 @dataclass(slots=True)
@@ -199,7 +206,7 @@ class Writer:
         ordered = sorted(position.terms, key=lambda t: t[1] < 0)
         for index, coefficient in ordered:
             name = self.variables[index]
-            text = name if abs(coefficient) == 1 else f"{abs(coefficient)}*{name}"
+            text = name if abs(coefficient) == 1 else f"{abs(coefficient)} * {name}"
             if not pieces:
                 pieces.append(text if coefficient > 0 else f"-{text}")
             else:

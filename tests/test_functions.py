@@ -45,7 +45,7 @@ ONLY_POSITIVE = frozenset(("gamma", "lgamma", "digamma"))
 TERMS: dict[tuple[str, tuple[int, ...]], Callable[..., Any]] = {
     ("gelu", (1,)): lambda z: abs(z) * mp.npdf(z),
     ("gelu_tanh", (1,)): lambda z: exact("gelu_tanh")(z) / z if z else 1,
-    ("silu", (1,)): lambda z: exact("sigmoid")(z),
+    ("silu", (1,)): exact("sigmoid"),
     ("mish", (1,)): lambda z: mp.tanh(exact("softplus")(z)),
     ("digamma", (0,)): lambda z: max(abs(mp.log(z)), 1 / (2 * z)),
     ("gamma", (1,)): lambda z: mp.gamma(z) * max(abs(mp.log(z)), 1 / (2 * z)),

@@ -1,9 +1,10 @@
 """Exponentials and logarithms as branch-free polynomials, which a compiler can vectorise.
 
-Coefficients come from tools/polynomials.py; the reductions are those of fdlibm."""
+Coefficients come from tools/polynomials.py; the reductions are those of fdlibm.
+"""
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, D402
 
 import numpy as np
 
@@ -14,8 +15,8 @@ from symgrad.functions.numerics import inline
 def exp(z):
     """Return e^z = 2^k e^r with |r| <= log(2)/2; 2^k in two factors, so that tails are right."""
     z = np.float64(z)
-    z = -746.0 if z < -746.0 else z
-    z = 710.0 if z > 710.0 else z
+    z = max(z, -746.0)
+    z = min(z, 710.0)
     shifted = z * 1.4426950408889634 + 6755399441055744.0  # 1.5 * 2^52 + k, rounded
     n = shifted - 6755399441055744.0
     k = np.float64(shifted).view(np.int64) - 4843621399236968448
@@ -40,8 +41,8 @@ def exp(z):
 def expm1(z):
     """Return e^z - 1 = 2 (2^(k-1) (e^r - 1) + 2^(k-1) - 1/2), without cancellation at 0."""
     z = np.float64(z)
-    x = -40.0 if z < -40.0 else z
-    x = 710.0 if x > 710.0 else x
+    x = max(z, -40.0)
+    x = min(x, 710.0)
     shifted = x * 1.4426950408889634 + 6755399441055744.0  # 1.5 * 2^52 + k, rounded
     n = shifted - 6755399441055744.0
     k = np.float64(shifted).view(np.int64) - 4843621399236968448
@@ -65,8 +66,8 @@ def expm1(z):
 def tanh(z):
     """Return tanh(z) = (e^2z - 1)/(e^2z + 1), from e^2z - 1 so that nothing cancels at 0."""
     z = np.float64(z)
-    x = -40.0 if z < -40.0 else z
-    x = 40.0 if x > 40.0 else x
+    x = max(z, -40.0)
+    x = min(x, 40.0)
     m = expm1(2.0 * x)
     return z if abs(z) < 1e-300 else m / (m + 2.0)
 
@@ -148,7 +149,8 @@ def log(z):
     p = p * w + 0.2000000000000044
     p = p * w + 0.3333333333333333
     h = 0.5 * f * f
-    result = n * 0.6931471804855391 + (f - (h - (s * (h + 2.0 * w * p) + n * 7.440617110012397e-11)))
+    rest = s * (h + 2.0 * w * p) + n * 7.440617110012397e-11
+    result = n * 0.6931471804855391 + (f - (h - rest))
     result = result if z < np.inf else z
     result = -np.inf if z == 0.0 else result
     return np.nan if z < 0.0 else result
@@ -225,7 +227,7 @@ def log_sigmoid(z):
 @inline
 def logaddexp(a, b):
     """Return log(e^a + e^b) = max + log(1 + exp(-|a - b|)); infinities as they come."""
-    top = a if a > b else b
+    top = max(b, a)
     return top + (0.6931471805599453 if a == b else log1p_unit(exp(-abs(a - b))))
 
 
@@ -239,7 +241,7 @@ def logaddexp_slope(a, b):
 @inline
 def exp_difference(a, b):
     """Return exp(a - b), and 0 where a is -inf: the weight of a in a logsumexp b."""
-    return 0.0 if (a == -np.inf) & (b == b) else exp(a - b)
+    return 0.0 if (a == -np.inf) & (not np.isnan(b)) else exp(a - b)
 
 
 @inline
@@ -253,8 +255,8 @@ def silu(z):
 @inline
 def silu_slope(z):
     """Return silu'(z) = s + z s (1 - s), s = sigmoid(z)."""
-    x = -1000.0 if z < -1000.0 else z
-    x = 1000.0 if x > 1000.0 else x
+    x = max(z, -1000.0)
+    x = min(x, 1000.0)
     h = exp(-0.5 * abs(x))
     s = 1.0 / (1.0 + h * h)
     above = s + x * h * h * s * s
@@ -275,8 +277,8 @@ def mish(z):
 @inline
 def mish_slope(z):
     """Return mish'(z) = tanh(p) + z sigmoid(z)/cosh(p)^2, p = softplus(z), in e = exp(-|z|)."""
-    x = -1000.0 if z < -1000.0 else z
-    x = 1000.0 if x > 1000.0 else x
+    x = max(z, -1000.0)
+    x = min(x, 1000.0)
     h = exp(-0.5 * abs(x))
     e = h * h
     q = 1.0 / (1.0 + 2.0 * e + 2.0 * e * e)
@@ -300,8 +302,8 @@ def gelu_tanh(z):
 def gelu_tanh_slope(z):
     """Return gelu_tanh'(z) = s + z s (1 - s) u', s = sigmoid(u)."""
     x = np.float64(z)
-    x = -100.0 if x < -100.0 else x
-    x = 100.0 if x > 100.0 else x
+    x = max(x, -100.0)
+    x = min(x, 100.0)
     u = 1.5957691216057308 * (x + 0.044715 * x * x * x)
     slope = 1.5957691216057308 * (1.0 + 0.134145 * x * x)
     h = exp(-0.5 * abs(u))
@@ -346,7 +348,7 @@ def celu_slope(z, alpha):
 def celu_alpha_slope(z, alpha):
     """Return d celu/dalpha: 0 above 0, e^u - 1 - u e^u below, u = z/alpha."""
     u = z / np.float64(alpha)
-    u = -1000.0 if u < -1000.0 else u
+    u = max(u, -1000.0)
     return 0.0 if z > 0.0 else expm1(u) - u * exp(u)
 
 

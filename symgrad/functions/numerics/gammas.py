@@ -1,9 +1,10 @@
 """Gamma functions: recurrence to large arguments, then Stirling's series; reflection below 0.
 
-Coefficients of the series are Bernoulli numbers, those of lgamma come from tools/polynomials.py."""
+Coefficients of the series are Bernoulli numbers, those of lgamma come from tools/polynomials.py.
+"""
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, D402
 
 import math
 
@@ -34,7 +35,7 @@ def gamma_slope(z):
 
 @inline
 def lgamma_positive(z):
-    """Return log(gamma(z)) for z >= 0: d (d - 1) p(d) on [1, 2], recurrence, Stirling from 10 on."""
+    """Return log(gamma(z)), z >= 0: d (d - 1) p(d) on [1, 2], recurrence, Stirling from 10."""
     if z >= 10.0:
         w = 1.0 / z
         w = w * w
@@ -129,7 +130,7 @@ def digamma_positive(z):
 
 @inline
 def trigamma(z):
-    """Return digamma'(z) = 1/z + 1/2z^2 + 1/6z^3 - ..., after trigamma(z) = trigamma(z + 1) + 1/z^2."""
+    """Return digamma'(z) = 1/z + 1/2z^2 + 1/6z^3 - ..., after the recurrence in 1/z^2."""
     z = np.float64(z)
     below = z < 0.5
     x = 1.0 - z if below else z
@@ -150,7 +151,7 @@ def trigamma(z):
     p = p * q - 0.03333333333333333
     p = p * q + 0.16666666666666666
     total += w + 0.5 * q + w * q * p
-    if z > 0.0 or z != z:
+    if z > 0.0 or np.isnan(z):
         return total
     s = np.sin(3.141592653589793 * (z - np.floor(z)))
     ratio = 3.141592653589793 / np.float64(s)

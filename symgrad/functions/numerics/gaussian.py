@@ -1,9 +1,10 @@
 """The error function and what is made of it: exp(-x^2) times a polynomial.
 
-Coefficients come from tools/polynomials.py."""
+Coefficients come from tools/polynomials.py.
+"""
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, D402
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from symgrad.functions.numerics.exponential import exp
 @inline
 def scaled_erfc(x):
     """Return exp(x^2) erfc(x) for x >= 0 as p(t)/(1 + 2x), t = (x - 4)/(x + 4)."""
-    x = 1e150 if x > 1e150 else x
+    x = min(x, 1e150)
     t = 1.0 - 8.0 / (x + 4.0)
     p = 9.655408225482863e-10
     p = p * t + 1.5712153638319064e-09
@@ -94,8 +95,8 @@ def gelu(z):
 def gelu_slope(z):
     """Return gelu'(z) = Phi(z) + z exp(-z^2/2)/sqrt(2 pi)."""
     z = np.float64(z)
-    z = -100.0 if z < -100.0 else z
-    z = 100.0 if z > 100.0 else z
+    z = max(z, -100.0)
+    z = min(z, 100.0)
     h = exp(-0.25 * z * z)
     tail = 0.5 * scaled_erfc(0.7071067811865476 * abs(z))
     density = 0.3989422804014327 * z

@@ -3,6 +3,8 @@
 # mypy: ignore-errors
 # ruff: noqa: ANN001, ANN201
 
+import numpy as np
+
 from symgrad.functions.numerics import inline
 
 
@@ -27,13 +29,13 @@ def either(a, b):
 @inline
 def maximum(a, b):
     """Return the larger of a and b, nan if one is nan."""
-    return a if (a > b) | (a != a) else b
+    return a if (a > b) | np.isnan(a) else b
 
 
 @inline
 def minimum(a, b):
     """Return the smaller of a and b, nan if one is nan."""
-    return a if (a < b) | (a != a) else b
+    return a if (a < b) | np.isnan(a) else b
 
 
 @inline
@@ -53,14 +55,14 @@ def minimum_slope(a, b):
 @inline
 def step_up(z):
     """Return 0 up to 0 and 1 above."""
-    below = 0.0 if z <= 0.0 else z
+    below = z if np.isnan(z) else 0.0
     return 1.0 if z > 0.0 else below
 
 
 @inline
 def heaviside(z, at_zero):
     """Return 0 below 0, 1 above, at_zero at 0."""
-    below = 0.0 if z < 0.0 else z
+    below = max(z, 0.0)
     below = at_zero if z == 0.0 else below
     return 1.0 if z > 0.0 else below
 
@@ -68,7 +70,7 @@ def heaviside(z, at_zero):
 @inline
 def relu(z):
     """Return max(z, 0)."""
-    return 0.0 if z < 0.0 else z
+    return max(z, 0.0)
 
 
 @inline
@@ -87,41 +89,41 @@ def leaky_relu_slope(z, a):
 @inline
 def lower_part(z):
     """Return min(z, 0)."""
-    return 0.0 if z > 0.0 else z
+    return min(z, 0.0)
 
 
 @inline
 def clip(z, low, high):
     """Return min(max(z, low), high)."""
-    z = low if z < low else z
-    return high if z > high else z
+    z = max(z, low)
+    return min(z, high)
 
 
 @inline
 def inside(z, low, high):
     """Return 1 for low <= z <= high, else 0."""
-    outside = 0.0 if z == z else z
+    outside = z if np.isnan(z) else 0.0
     return 1.0 if (z >= low) & (z <= high) else outside
 
 
 @inline
 def within(z, low, high):
     """Return 1 for low < z < high, else 0."""
-    outside = 0.0 if z == z else z
+    outside = z if np.isnan(z) else 0.0
     return 1.0 if (z > low) & (z < high) else outside
 
 
 @inline
 def clip_low_slope(z, low, high):
     """Return d clip/dlow: 1 for z < low < high, else 0."""
-    rest = 0.0 if z == z else z
+    rest = z if np.isnan(z) else 0.0
     return 1.0 if (z < low) & (low < high) else rest
 
 
 @inline
 def clip_high_slope(z, low, high):
     """Return d clip/dhigh: 1 for z > high or low > high, else 0."""
-    rest = 0.0 if z == z else z
+    rest = z if np.isnan(z) else 0.0
     return 1.0 if (z > high) | (low > high) else rest
 
 
@@ -142,7 +144,7 @@ def above(z, bound):
 @inline
 def softshrink(z, bound):
     """Return z - bound above bound, z + bound below -bound, 0 between."""
-    middle = 0.0 if z == z else z
+    middle = z if np.isnan(z) else 0.0
     below = z + bound if z < -bound else middle
     return z - bound if z > bound else below
 
@@ -150,7 +152,7 @@ def softshrink(z, bound):
 @inline
 def softshrink_bound_slope(z, bound):
     """Return d softshrink/dbound: -1 above bound, 1 below -bound, 0 between."""
-    middle = 0.0 if z == z else z
+    middle = z if np.isnan(z) else 0.0
     below = 1.0 if z < -bound else middle
     return -1.0 if z > bound else below
 

@@ -10,16 +10,25 @@ from symgrad.functions.numerics import inline
 
 @inline
 def power(a, p):
-    """Return a^p as IEEE has it: 1 at p = 0, nan of a negative base with a fractional p."""
-    return np.float64(a) ** np.float64(p)
+    """Return a^p as IEEE has it; small constant exponents fold to a few products."""
+    a = np.float64(a)
+    p = np.float64(p)
+    if p == 3.0:
+        return a * a * a
+    if p == 4.0:
+        return (a * a) * (a * a)
+    if p == -2.0:
+        return (1.0 / a) / a
+    if p == -0.5:
+        return 0.0 if a == -np.inf else 1.0 / np.sqrt(a + 0.0)
+    return a**p
 
 
 @inline
 def power_slope(a, p):
     """Return d a^p/da = p a^(p - 1), and 0 at p = 0."""
-    a = np.float64(a)
     p = np.float64(p)
-    return 0.0 if p == 0.0 else p * a ** (p - 1.0)
+    return 0.0 if p == 0.0 else p * power(a, p - 1.0)
 
 
 @inline
@@ -72,7 +81,7 @@ def quotient_slope(a, b):
 @inline
 def ratio_or_zero(a, b):
     """Return a/b, and 0 where b is 0."""
-    return 0.0 if (b == 0.0) & (a == a) else np.float64(a) / b
+    return 0.0 if (b == 0.0) & (not np.isnan(a)) else np.float64(a) / b
 
 
 @inline

@@ -1,0 +1,205 @@
+"""The private functions of a generated module: each runs products and kernels for one form.
+
+Forms -> text of functions, KernelBook
+All take the checked arrays and their sizes as tuples and unpack what they use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from symgrad.door import size_names
+from symgrad.fold import fold
+from symgrad.forms import Form, Forms, Structured, needed
+from symgrad.plan import plan
+from symgrad.program import Array, Definition
+from symgrad.write_driver import KernelBook, driver_steps, shape_text
+from symgrad.write_kernel import code_name, mentions
+
+Steps = list[tuple[tuple[str, ...], list[str]]]
+
+
+@dataclass(slots=True)
+class Drivers:
+    """Writes the drivers of one module and collects their kernels."""
+
+    forms: Forms
+    book: KernelBook = field(default_factory=KernelBook)
+
+    def texts(self) -> list[str]:
+        """Return all drivers, in the order in which the public functions need them."""
+        texts = [self.forward(), self.sweep()]
+        for structured in self.forms.structured:
+            texts.append(self.expand(structured, structured.dense, "dense"))
+            if structured.compact is not None:
+                texts.append(self.expand(structured, structured.compact, "compact"))
+        texts += [
+            self.record(),
+            self.back(self.forms.vjp, "_back"),
+            self.back(self.forms.vjp_per_sample, "_back_per_sample"),
+            self.tangent(),
+        ]
+        if self.forms.domain is not None:
+            texts.append(self.domain(self.forms.domain))
+        return texts
+
+    def forward(self) -> str:
+        """Return the driver of the outputs alone."""
+        lines = self.lines(self.forms.forward.definitions)
+        lines.append(self.returned(self.forms.forward))
+        return self.function("_forward", "arrays, sizes, dtype", "Return the outputs.", lines)
+
+    def sweep(self) -> str:
+        """Return the driver of the forward pass and all factors, leaving as soon as it may."""
+        wanted = {
+            p: {a for s in self.forms.structured if s.jacobian.parameter == p for a in s.arrays}
+            for p in self.forms.derivation.selection.names
+        }
+        kept = {a for arrays in wanted.values() for a in arrays} | set(self.forms.program.outputs)
+        declared = tuple(a.name for a in self.forms.program.arrays)
+        done: set[str] = set()
+        lines = ["v = {}"]
+        for writes, step in [(declared, []), *self.steps(self.forms.factors.definitions)]:
+            lines += step
+            lines += [f'v["{name}"] = {code_name(name)}' for name in writes if name in kept]
+            done |= set(writes)
+            ready = [p for p, arrays in wanted.items() if arrays <= done]
+            wanted = {p: arrays for p, arrays in wanted.items() if p not in ready}
+            lines += _leave(ready)
+        if lines[-1] == "    return v":
+            del lines[-2:]
+        lines.append("return v")
+        title = "Return the arrays that Jacobians are made of; `until` names one to stop at."
+        return self.function("_sweep", "arrays, sizes, dtype, until=None", title, lines)
+
+    def expand(self, structured: Structured, definition: Definition, kind: str) -> str:
+        """Return the driver that makes a Jacobian dense or compact from its factors."""
+        target = code_name(definition.name)
+        steps = self.lines((definition,), made=(definition.name,))
+        declared = {a.name for a in self.forms.program.arrays}
+        lines = self.recalled([a for a in structured.arrays if a not in declared], steps)
+        shape = shape_text([i.dim for i in definition.indices])
+        lines.append(f"{target}, copied = _result(out, {shape}, dtype, single)")
+        lines += steps
+        lines.append(f"return _delivered({target}, copied, out, single)")
+        jacobian = structured.jacobian
+        title = f"Return {kind} d{jacobian.output}/d{jacobian.parameter}."
+        parameters = "arrays, sizes, dtype, v, single, out"
+        return self.function(f"_{kind}_{structured.key}", parameters, title, lines)
+
+    def record(self) -> str:
+        """Return the driver of the forward pass that keeps what going back needs."""
+        kept = tuple(dict.fromkeys((*self.forms.saved, *self.forms.program.outputs)))
+        lines = self.lines(needed(self.forms.program.definitions, kept))
+        entries = ", ".join(f'"{n}": {code_name(n)}' for n in kept)
+        lines.append(f"return {{{entries}}}")
+        title = "Return the outputs and what the way back reads."
+        return self.function("_record", "arrays, sizes, dtype", title, lines)
+
+    def back(self, form: Form, name: str) -> str:
+        """Return the backward half of a vector-Jacobian product."""
+        own = {d.name for d in self.forms.program.definitions}
+        steps = self.lines([d for d in form.definitions if d.name not in own], form.given)
+        results = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
+        lines = [*self.recalled(self.forms.saved, steps), *steps, f"return {{{results}}}"]
+        given = ", ".join(code_name(a.name) for a in form.given)
+        title = "Return {θ: gradient of u . y} from what was recorded."
+        return self.function(name, f"arrays, sizes, dtype, v, {given}", title, lines)
+
+    def tangent(self) -> str:
+        """Return the driver of a Jacobian-vector product."""
+        form = self.forms.jvp
+        steps = self.lines(form.definitions, form.given)
+        lines = [
+            f'{code_name(a.name)} = t["{name}"]'
+            for a, name in zip(form.given, self.forms.derivation.selection.names, strict=True)
+            if mentions("\n".join(steps), code_name(a.name))
+        ]
+        lines += [*steps, self.returned(form)]
+        return self.function("_tangent", "arrays, sizes, dtype, t", "Return J t.", lines)
+
+    def domain(self, form: Form) -> str:
+        """Return the driver that refuses arrays outside the stated domains."""
+        lines = self.lines(form.definitions)
+        lines += [f"_holds({code_name(r.array)}, {r.key[0]!r})" for r in form.results]
+        title = "Refuse arrays for which an `assert` does not hold."
+        return self.function("_domain", "arrays, sizes, dtype", title, lines)
+
+    # ------------------------------------------------------------ parts of drivers
+
+    def steps(
+        self,
+        definitions: Sequence[Definition],
+        given: Sequence[Array] = (),
+        made: Sequence[str] = (),
+    ) -> Steps:
+        """Return what each step of a form completes, and its lines; `made` exist already."""
+        schedule = plan(definitions, self.forms.program.batch)
+        batched = self.is_batched(definitions, given)
+        return driver_steps(schedule, self.book, batched, {n: n for n in made})
+
+    def lines(
+        self,
+        definitions: Sequence[Definition],
+        given: Sequence[Array] = (),
+        made: Sequence[str] = (),
+    ) -> list[str]:
+        """Return the lines of all steps of a form."""
+        return [line for _, step in self.steps(definitions, given, made) for line in step]
+
+    def is_batched(
+        self, definitions: Sequence[Definition], given: Sequence[Array]
+    ) -> Callable[[str], bool]:
+        """Return a test for arrays that have the batch axis first."""
+        program = self.forms.program
+        table = {a.name: a.batched for a in (*program.arrays, *given)}
+        everything = (*program.definitions, *self.forms.derivation.adjoints, *definitions)
+        table.update({d.name: program.batch in d.indices for d in everything})
+        return table.__getitem__
+
+    def recalled(self, names: Iterable[str], steps: Sequence[str]) -> list[str]:
+        """Return the lines that take arrays out of `v`, those only that the steps read."""
+        text = "\n".join(steps)
+        return [f'{code_name(n)} = v["{n}"]' for n in names if mentions(text, code_name(n))]
+
+    def returned(self, form: Form) -> str:
+        """Return the line that hands out the results, repeated where the batch shares them."""
+        table = {d.name: d for d in form.definitions}
+        has_batch = any(a.batched for a in self.forms.program.arrays)
+        values = []
+        for result in form.results:
+            name = code_name(result.array)
+            alone = has_batch and self.forms.program.batch not in table[result.array].indices
+            values.append(f"_repeated({name}, n_B)" if alone else name)
+        return f"return ({values[0]},)" if len(values) == 1 else f"return {', '.join(values)}"
+
+    def function(self, name: str, parameters: str, title: str, lines: Sequence[str]) -> str:
+        """Return a function's text; arrays and sizes are unpacked as far as the lines use them."""
+        text = "\n".join(lines)
+        arrays = [code_name(a.name) for a in self.forms.program.arrays]
+        opening = [
+            f"{_unpacked(names, text)} = {group}"
+            for names, group in ((arrays, "arrays"), (size_names(self.forms.program), "sizes"))
+            if any(mentions(text, n) for n in names)
+        ]
+        body = (fold(f"    {line}") for line in (*opening, *lines))
+        return "\n".join((fold(f"def {name}({parameters}):"), f'    """{title}"""', *body))
+
+
+def _leave(ready: Sequence[str]) -> list[str]:
+    """Return the lines that stop a sweep asked for the parameters that are ready."""
+    if not ready:
+        return []
+    names = ", ".join(f'"{p}"' for p in ready)
+    test = f"until == {names}" if len(ready) == 1 else f"until in ({names})"
+    return [f"if {test}:", "    return v"]
+
+
+def _unpacked(names: Sequence[str], text: str) -> str:
+    """Return a tuple of those names that the text mentions, `_` for others."""
+    shown = [n if mentions(text, n) else "_" for n in names]
+    return f"({shown[0]},)" if len(shown) == 1 else ", ".join(shown)
+
+
+__all__ = ["Drivers"]
