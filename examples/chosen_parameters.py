@@ -38,8 +38,11 @@ def three_scalars():
     assert not any(hasattr(wanted.module, name) for name in ("jac_c", "jac_c_factors"))
     stopped = sg.compile(sg.layer(MODEL.replace("c", "stop_gradient(c)"), **SCALARS))
     gradient = stopped.gradient(**{k: np.float32(v) for k, v in POINT.items()})
-    assert gradient["c"] == 0 and gradient["c"].shape == () and gradient["c"].dtype == np.float32
-    print("   stop_gradient(c):      ", {k: round(v, 6) for k, v in sorted(values(stopped).items())})
+    zero = gradient["c"]
+    assert (zero, zero.shape, zero.dtype) == (0, (), np.float32)
+    print(
+        "   stop_gradient(c):      ", {k: round(v, 6) for k, v in sorted(values(stopped).items())}
+    )
     print("   Absent is no key and no code; stopped is a zero of c's own shape and dtype.")
     tidy = sg.derive(f"x: input\na: param\nb: param\nc: param\nassert a*b*x > 0\ny = {MODEL}\n")
     print("   Where a b x > 0 it simplifies:", tidy["a"].text())
@@ -66,7 +69,8 @@ class Adam:
 def natural_step(parameters, gradients, rate):
     """Return the belief after a natural gradient step in a Gaussian's own parameters.
 
-    With precision λ = e^(-2s), s = log std: λ ← λ (1 + rate ∂L/∂s), mean ← mean - rate ∂L/∂mean / λ.
+    With precision λ = e^(-2s), s = log std, and a rate r:
+    λ ← λ (1 + r ∂L/∂s), then mean ← mean - r ∂L/∂mean / λ.
     """
     precision = np.exp(-2 * parameters["q_log_std"]) * (1 + rate * gradients["q_log_std"])
     return {
@@ -136,8 +140,10 @@ def absent_is_not_zeroed(adam, p, names):
     zeroed = copy.deepcopy(adam).step(p, dict.fromkeys(names, 0.0))
     for name in names:
         assert absent[name] == p[name] != zeroed[name]
-        print(f"   {name}: absent moves it by {absent[name] - p[name]:.0e}, "
-              f"a zeroed gradient by {zeroed[name] - p[name]:.0e}")
+        print(
+            f"   {name}: absent moves it by {absent[name] - p[name]:.0e}, "
+            f"a zeroed gradient by {zeroed[name] - p[name]:.0e}"
+        )
 
 
 def main():

@@ -42,6 +42,7 @@ def timed(work, repeats=20):
 
 
 def line(what, microseconds):
+    """Print one line of the table of times."""
     print(f"   {what:52}{microseconds:10.0f} µs")
 
 
@@ -74,15 +75,14 @@ def beside_a_loop(text, arrays, model):
     """Compute all Jacobians in one pass and element by element; print shapes and times."""
     jac = sg.compile(text)
     J, structured = timed(lambda: jac.jacobian(arrays))
-    dense, all_dense = timed(lambda: {n: block.dense() for n, block in jac.jacobian(arrays).items()})
+    dense, all_dense = timed(
+        lambda: {n: block.dense() for n, block in jac.jacobian(arrays).items()}
+    )
     shape = J.value.shape
     if TORCH:
-        name = "PyTorch"
-        work = lambda: loop_with_torch(model, arrays, jac.wrt, shape)  # noqa: E731
+        loop, looped = timed(lambda: loop_with_torch(model, arrays, jac.wrt, shape), repeats=3)
     else:
-        name = "vjp"
-        work = lambda: loop_with_vjp(jac, arrays, shape)  # noqa: E731
-    loop, looped = timed(work, repeats=3)
+        loop, looped = timed(lambda: loop_with_vjp(jac, arrays, shape), repeats=3)
     for parameter, block in J.items():
         assert np.allclose(dense[parameter], loop[parameter], rtol=1e-10, atol=1e-12)
         print(f"   ∂y/∂{parameter:3} {block.shape!s:18} = {block.structure}")
@@ -90,7 +90,7 @@ def beside_a_loop(text, arrays, model):
         line("one forward and backward pass of PyTorch", timed(lambda: one_pass(model, arrays))[1])
     line("symgrad, structured (value and all Jacobians)", structured)
     line("symgrad, all dense", all_dense)
-    line(f"a loop of {np.prod(shape)} backward passes ({name})", looped)
+    line(f"a loop of {np.prod(shape)} backward passes ({'PyTorch' if TORCH else 'vjp'})", looped)
     return dense
 
 
@@ -157,7 +157,7 @@ def main():
     arrays = {n: rng.normal(size=s) for n, s in {"x": (5, 6), "W": (3, 6), "b": (3,)}.items()}
     print("1. U = W x + b, output [b, m] = [5, 3]")
     J = beside_a_loop("W x + b", arrays, linear)
-    assert J["W"].shape == (5, 3, 3, 6) and J["b"].shape == (5, 3, 3)
+    assert (J["W"].shape, J["b"].shape) == ((5, 3, 3, 6), (5, 3, 3))
     assert np.array_equal(J["W"], np.einsum("ij,bk->bijk", np.eye(3), arrays["x"]))
     beside_backpack(arrays, J["W"])
 
@@ -165,7 +165,7 @@ def main():
     arrays["x"] = rng.normal(size=(5, 4, 6))
     text = "x: input[t, p]\nW: param[m, p]\nb: param[m]\ny = x @ W.T + b\n"
     J = beside_a_loop(text, arrays, linear)
-    assert J["W"].shape == (5, 4, 3, 3, 6) and J["b"].shape == (5, 4, 3, 3)
+    assert (J["W"].shape, J["b"].shape) == ((5, 4, 3, 3, 6), (5, 4, 3, 3))
     assert np.array_equal(J["W"], np.einsum("ij,btk->btijk", np.eye(3), arrays["x"]))
     beside_backpack(arrays, J["W"])
 

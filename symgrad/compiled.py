@@ -7,7 +7,7 @@ Nothing is compiled by numba until a form is first called.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +18,7 @@ import numpy as np
 from symgrad.captions import Caption
 from symgrad.door import size_dims
 from symgrad.errors import ArgumentError, ShapeError
-from symgrad.forms import Forms
+from symgrad.forms import Forms, Structured
 from symgrad.program import BATCH
 from symgrad.publics import form_names, own_name
 from symgrad.select import Wrt, choose
@@ -39,6 +39,24 @@ class Compiled:
     captions: Mapping[tuple[str, str], Caption]
     report: Report | None
     wrt: tuple[str, ...]
+    _batched: bool = field(init=False, repr=False)
+    _sizes: tuple[str, ...] = field(init=False, repr=False)
+    _table: tuple[tuple[tuple[str, str], Structured, Caption, bool], ...] = field(
+        init=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        """Look up once what every call needs."""
+        program = self.forms.program
+        inputs = {a.name for a in program.arrays if a.role == "input"}
+        self._batched = any(a.batched for a in program.arrays)
+        self._sizes = tuple(size_dims(program))
+        self._table = tuple(
+            (key, s, self.captions[key], s.jacobian.parameter in inputs)
+            for s in self.forms.structured
+            for key in ((s.jacobian.output, s.jacobian.parameter),)
+            if s.jacobian.parameter in self.wrt
+        )
 
     @property
     def name(self) -> str:
@@ -75,11 +93,8 @@ class Compiled:
         values = module._sweep(checked, sizes, dtype)
         done = Pass(module, checked, self._known(sizes), sizes, dtype, single, values)
         blocks = {
-            (s.jacobian.output, s.jacobian.parameter): Block(
-                done, s, self.captions[s.jacobian.output, s.jacobian.parameter], self.name,
-                self._batched,
-            )
-            for s in self.forms.structured if s.jacobian.parameter in self.wrt
+            key: Block(done, structured, words, self.name, self._batched, is_input)
+            for key, structured, words, is_input in self._table
         }
         outputs = tuple(self._value(o, values, done) for o in self.forms.program.outputs)
         several = len(outputs) > 1
@@ -217,12 +232,8 @@ class Compiled:
             for a in self.forms.program.arrays
         ]
 
-    @property
-    def _batched(self) -> bool:
-        return any(a.batched for a in self.forms.program.arrays)
-
     def _known(self, sizes: Sequence[int]) -> dict[str, int]:
-        return dict(zip(size_dims(self.forms.program), sizes, strict=True))
+        return dict(zip(self._sizes, sizes, strict=True))
 
     def _own(self, output: str) -> tuple[Any, ...]:
         definition = self.forms.program.definition(output)

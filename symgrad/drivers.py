@@ -60,7 +60,7 @@ class Drivers:
         declared = tuple(a.name for a in self.forms.program.arrays)
         done: set[str] = set()
         lines = ["v = {}"]
-        for writes, step in [(declared, []), *self.steps(self.forms.factors.definitions)]:
+        for writes, step in [(declared, []), *self.steps(self.forms.factors.definitions, keep=sorted(kept))]:
             lines += step
             lines += [f'v["{name}"] = {code_name(name)}' for name in writes if name in kept]
             done |= set(writes)
@@ -133,9 +133,13 @@ class Drivers:
         definitions: Sequence[Definition],
         given: Sequence[Array] = (),
         made: Sequence[str] = (),
+        keep: Sequence[str] | None = None,
     ) -> Steps:
-        """Return what each step of a form completes, and its lines; `made` exist already."""
-        schedule = plan(definitions, self.forms.program.batch)
+        """Return what each step of a form completes, and its lines; `made` exist already.
+
+        With `keep`, the arrays wanted afterwards, others may be overwritten.
+        """
+        schedule = plan(definitions, self.forms.program.batch, keep)
         batched = self.is_batched(definitions, given)
         return driver_steps(schedule, self.book, batched, {n: n for n in made})
 

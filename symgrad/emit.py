@@ -60,15 +60,10 @@ def emit(
     }
     several = len(program.outputs) > 1
     keyed = {(pair if several else pair[1]): words for pair, words in captions.items()}
-    drivers = Drivers(forms)
-    written = {
-        "publics": tuple(publics(forms)),
-        "door": _door(forms),
-        "drivers": tuple(drivers.texts()),
-        "kernels": tuple(drivers.book.functions.values()),
-    }
-    code = "\n".join((PREAMBLE, *written["publics"], written["door"], *written["drivers"],
-                      *written["kernels"]))  # fmt: skip
+    offered, door, drivers = publics(forms), _door(forms), Drivers(forms)
+    driving = drivers.texts()
+    kernels = tuple(drivers.book.functions.values())
+    code = "\n".join((PREAMBLE, *offered, door, *driving, *kernels))
     runtime = template("runtime.py.jinja").render(
         name=_literal(program.name), spec_lines=spec_lines(program)
     )
@@ -86,8 +81,11 @@ def emit(
         factors=_literal({k: c.formula for k, c in keyed.items()}),
         validation=_literal(dict(validation or {})),
         preamble=PREAMBLE.strip("\n"),
+        publics=tuple(offered),
+        door=door,
+        drivers=tuple(driving),
+        kernels=kernels,
         helpers=tuple(helpers),
-        **written,
     )
     return Source(program.name, text.rstrip("\n") + "\n", captions)
 

@@ -6,8 +6,13 @@ The place is kept apart from the message, so that every reader prints the same c
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+WIDEST = 100
+"""Longer lines are shown only around the place in question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +32,42 @@ class Source:
     text: str
     filename: str = "<layer>"
 
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the text, cut at the ends of lines that Python knows."""
+        return re.split(r"\r\n|\r|\n", self.text)
+
     def show(self, span: Span) -> str:
         """Return the line of `span` with a caret line below it, indented by four spaces."""
-        lines = re.split(r"\r\n|\r|\n", self.text)
+        lines = self.lines
         if not 1 <= span.line <= len(lines):
             return ""
         line = lines[span.line - 1]
         width = span.end_column - span.column if span.end_line == span.line else 1
+        if len(line) > WIDEST:
+            line, begin, width = _excerpt(line, span.column - 1, width)
+            return f"    {line}\n    {' ' * begin}{'^' * max(1, width)}"
         pad = "".join("\t" if c == "\t" else " " for c in line[: span.column - 1])
         return f"    {line}\n    {pad}{'^' * max(1, width)}"
+
+
+def _excerpt(line: str, begin: int, width: int) -> tuple[str, int, int]:
+    """Return a stretch of a long line around a place, where the place begins in it, its width."""
+    first = max(0, min(begin - WIDEST // 3, len(line) - WIDEST))
+    last = first + WIDEST
+    before, behind = "..." if first else "", "..." if last < len(line) else ""
+    shown = line[first:last].replace("\t", " ")
+    return f"{before}{shown}{behind}", begin - first + len(before), min(width, last - begin)
+
+
+def similar(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like a wrong one, if any is."""
+    names = sorted(set(known))
+    for candidate in names:
+        if candidate.casefold() == name.casefold() != "":
+            return candidate
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return near[0] if near else None
 
 
 class SymgradError(Exception):
@@ -67,6 +99,8 @@ class SymgradError(Exception):
             place = f"{self.source.filename}:{self.span.line}:{self.span.column}: "
             shown = self.source.show(self.span)
             picture = "\n" + shown if shown else ""
+        elif self.source is not None and not self.source.filename.startswith("<"):
+            place = f"{self.source.filename}: "
         hint = f"\n{self.hint}" if self.hint else ""
         return f"{place}{self.message}{picture}{hint}"
 

@@ -47,14 +47,54 @@ from symgrad.schedule import (
 )
 
 
-def plan(definitions: Sequence[Definition], batch: Index) -> Schedule:
-    """Return the steps that evaluate the definitions in order."""
+def plan(
+    definitions: Sequence[Definition], batch: Index, keep: Sequence[str] | None = None
+) -> Schedule:
+    """Return the steps that evaluate the definitions in order.
+
+    With `keep`, the arrays wanted afterwards, an element-wise definition may be written over an
+    array that nothing reads any more.
+    """
+    over = {} if keep is None else _in_place(definitions, frozenset(keep))
     planner = Planner(batch)
     for definition in definitions:
-        planner.add(definition)
+        planner.add(definition, over.get(definition.name))
     planner.flush()
-    buffers = tuple(_buffer(d) for d in definitions)
+    buffers = tuple(replace(_buffer(d), over=over.get(d.name)) for d in definitions)
     return Schedule(buffers, tuple(planner.steps))
+
+
+def _in_place(definitions: Sequence[Definition], keep: frozenset[str]) -> dict[str, str]:
+    """Return which definition takes the place of which array: its only reader, element by element."""
+    table = {d.name: d for d in definitions}
+    readers: dict[str, list[Definition]] = {}
+    for definition in definitions:
+        names = [n for s in scalars_of(definition.body) for n in arrays_of(s)]
+        for name in dict.fromkeys(names):
+            readers.setdefault(name, []).append(definition)
+    over: dict[str, str] = {}
+    for name, reading in readers.items():
+        old = table.get(name)
+        if old is None or name in keep or len(reading) != 1 or name in over.values():
+            continue
+        (new,) = reading
+        if new.name in over or not _element_by_element(old, new):
+            continue
+        over[new.name] = over.get(name, name)
+    return over
+
+
+def _element_by_element(old: Definition, new: Definition) -> bool:
+    """Whether `new` reads `old` only at its own position, in a single product."""
+    if not isinstance(new.body, tuple) or len(new.body) != 1 or not isinstance(old.body, tuple):
+        return False
+    (term,) = new.body
+    at = tuple(Affine.of(i) for i in new.indices)
+    if term.bound or tuple(i.dim for i in old.indices) != tuple(i.dim for i in new.indices):
+        return False
+    if any(isinstance(f, Delta | Guard) for f in term.factors):
+        return False
+    return all(a.at == at for f in term.factors for a in _accesses(f) if a.array == old.name)
 
 
 def _buffer(definition: Definition) -> Buffer:
@@ -74,9 +114,12 @@ class Planner:
     members: list[Definition] = field(default_factory=list)
     slots: int = 0
 
-    def add(self, definition: Definition) -> None:
-        """Append the steps of one definition."""
+    def add(self, definition: Definition, over: str | None = None) -> None:
+        """Append the steps of one definition, written over the array `over` if there is one."""
         body = definition.body
+        if over is not None and isinstance(body, tuple):
+            self.queue(definition, self.trees(replace(definition, name=over), body, filled=False))
+            return
         if not isinstance(body, tuple):
             at = definition.indices
             if not isinstance(body, Reduce):

@@ -84,11 +84,15 @@ Node = Union[For, When, Let, Begin, Add, Store, Clear, Row]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An array a form allocates; `dims` may start with the batch size."""
+    """An array a form allocates; `dims` may start with the batch size.
+
+    `over` names an array whose place it takes instead.
+    """
 
     name: str
     dims: tuple[Dim, ...]
     kind: Literal["float", "int"] = "float"
+    over: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

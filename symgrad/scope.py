@@ -6,12 +6,11 @@ Later stages trust names: each is an array, macro argument, dim, index, function
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from symgrad.characters import is_letter
-from symgrad.errors import LayerSyntaxError, Source, Span
+from symgrad.errors import LayerSyntaxError, Source, Span, similar
 from symgrad.names import array_names, dim_names, parts, require_free
 from symgrad.syntax import (
     Assign,
@@ -76,7 +75,7 @@ def _require_known_aliases(layer: Layer, arrays: tuple[str, ...]) -> None:
     for alias in layer.aliases:
         if alias.name not in arrays:
             message = f"the line `# name: {alias.name} = {alias.original}` names no array"
-            hint = similar(alias.name, arrays) or "declare it, or leave the line out"
+            hint = _question(alias.name, arrays) or "declare it, or leave the line out"
             raise LayerSyntaxError(message, None, layer.source, hint)
 
 
@@ -212,7 +211,7 @@ def _visit_name(expr: Name, scope: _Scope) -> None:
     if name in scope.macros:
         raise scope.error(f"{name} is a macro", expr.span, f"call it: {name}(...)")
     known = (*scope.indices, *scope.arrays, *scope.dims)
-    guess = similar(name, known)
+    guess = _question(name, known)
     if scope.in_subscript:
         message = f"the index {name} is neither free on the left nor bound by a reduction"
         raise scope.error(message, expr.span, guess or f"write sum[{name}](...)")
@@ -257,7 +256,7 @@ def _require_callable(call: Call, scope: _Scope) -> None:
     if name in scope.dims:
         raise scope.error(f"{name} is a dim and cannot be called", span, hint)
     if not is_letter(name) or name == "pi":
-        hint = similar(name, (*FUNCTION_NAMES, *scope.macros)) or "write a macro: def ..."
+        hint = _question(name, (*FUNCTION_NAMES, *scope.macros)) or "write a macro: def ..."
         raise scope.error(f"the function {name} is unknown", _head(call), hint)
     if len(call.arguments) != 1 or call.keywords:
         message = f"the abstract function {name} takes one argument"
@@ -347,7 +346,7 @@ def _calls(macro: Macro) -> list[Call]:
     return found
 
 
-def similar(name: str, known: Iterable[str]) -> str | None:
+def _question(name: str, known: Iterable[str]) -> str | None:
     """Return the question whether the nearest known name was meant, or None."""
-    near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else None
+    near = similar(name, known)
+    return f"did you mean {near}?" if near else None

@@ -43,19 +43,20 @@ class Block:
     """
 
     def __init__(
-        self, done: Pass, structured: Structured, words: Caption, name: str, batched: bool
+        self,
+        done: Pass,
+        structured: Structured,
+        words: Caption,
+        name: str,
+        batched: bool,
+        is_input: bool,
     ) -> None:
         self._done = done
         self._structured = structured
         self._words = words
         self._name = name
         self._has_batch = batched
-        array = next(
-            a for a in (done.module.SHAPES or {}).items() if a[0] == structured.jacobian.parameter
-        )
-        self._is_input = "B" in array[1][:1] and batched and len(array[1]) > len(
-            structured.jacobian.theta
-        )
+        self._is_input = is_input
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from symgrad.dims import Dim
 from symgrad.fold import fold
 from symgrad.program import Access, Affine, Index
-from symgrad.schedule import Kernel, Product, Schedule
+from symgrad.schedule import Buffer, Kernel, Product, Schedule
 from symgrad.write_kernel import code_name, dim_text, write_kernel
 
 
@@ -106,14 +106,21 @@ def driver_steps(
         for name in writes:
             if name not in made:
                 made.add(name)
-                dtype = "dtype" if buffers[name].kind == "float" else "np.int64"
-                lines.append(f"{code_name(name)} = np.empty({shape_text(buffers[name].dims)}, {dtype})")
+                lines.append(f"{code_name(name)} = {_allocation(buffers[name])}")
         if isinstance(step, Kernel):
             lines.append(book.add(step, is_batched))
         else:
             lines.append(product_line(step))
         steps.append((writes, lines))
     return steps
+
+
+def _allocation(buffer: Buffer) -> str:
+    """Return the expression of a new array, or the array whose place is taken."""
+    if buffer.over is not None:
+        return code_name(buffer.over)
+    dtype = "dtype" if buffer.kind == "float" else "np.int64"
+    return f"np.empty({shape_text(buffer.dims)}, {dtype})"
 
 
 def product_line(product: Product) -> str:

@@ -56,7 +56,7 @@ class Context:
     def text(self, expr: Expr) -> str:
         """Return an expression as the user wrote it."""
         span = expr.span
-        lines = self.layer.source.text.splitlines()
+        lines = self.layer.source.lines
         if 1 <= span.line <= len(lines) and span.line == span.end_line:
             return lines[span.line - 1][span.column - 1 : span.end_column - 1]
         return getattr(expr, "name", "this")

@@ -10,8 +10,10 @@ PREAMBLE = '''try:
     import numba
 
     _COMPILED = not numba.config.DISABLE_JIT
+    _WHY = "NUMBA_DISABLE_JIT is set"
 except ImportError:
     _COMPILED = False
+    _WHY = "numba is not installed"
 
 if _COMPILED:
     loops = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -20,7 +22,7 @@ if _COMPILED:
     )
     inline = numba.njit(error_model="numpy", fastmath={"contract"}, forceinline=True)
 else:
-    warnings.warn("numba is absent or switched off: kernels run slowly", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"{_WHY}: kernels run as plain Python, slowly", RuntimeWarning, stacklevel=2)
 
     def loops(function):
         """Leave a kernel as it is, but let it divide by zero in silence as compiled code does."""

@@ -1,0 +1,169 @@
+"""What `wrt` selects, and that what it leaves out costs nothing."""
+
+import ast
+
+import numpy as np
+import pytest
+from layers import arrays_for, compiled, sample
+
+import symgrad as sg
+from symgrad.errors import SelectionError
+
+TEXT = """
+x: input[n]
+t: index(v)
+W_in: param[m, n]
+W_out: param[m]
+c: param
+r: const[m]
+E: param[v, m]
+y = W_out * tanh(W_in @ x + E[t]) + c * r
+"""
+
+
+@pytest.fixture(scope="module")
+def jac():
+    return compiled(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("wrt", "expected"),
+    [
+        ("params", ("W_in", "W_out", "c", "E")),
+        ("inputs", ("x",)),
+        ("all", ("x", "W_in", "W_out", "c", "E")),
+        ("c", ("c",)),
+        ("W_*", ("W_in", "W_out")),
+        (["c", "W_in"], ("W_in", "c")),
+        (["*", "!c"], ("x", "W_in", "W_out", "E")),
+        (["!c"], ("W_in", "W_out", "E")),
+        (["params", "!W_*", "x"], ("x", "c", "E")),
+    ],
+)
+def test_selection_is_in_declared_order(jac, wrt, expected):
+    assert jac.select(wrt).wrt == expected
+    narrow = compiled(TEXT, wrt)
+    assert narrow.wrt == narrow.module.WRT == expected
+    J = narrow.jacobian(arrays_for(narrow))
+    assert tuple(J) == tuple(narrow.module.jacobian(*arrays_for(narrow).values())) == expected
+
+
+@pytest.mark.parametrize(
+    ("wrt", "words"),
+    [
+        ("W_inn", "did you mean W_in"),
+        ("Q*", "no array matches"),
+        ("r", "const"),
+        ("t", "index array"),
+        ([], "empty"),
+        (["c", "!c"], "selects nothing"),
+        ([3], "expected names"),
+    ],
+)
+def test_wrong_selections_are_named(jac, wrt, words):
+    for call in (jac.select, lambda w: sg.compile(TEXT, w)):
+        with pytest.raises(SelectionError, match=words):
+            call(wrt)
+
+
+def test_select_refuses_what_was_not_compiled():
+    with pytest.raises(SelectionError):
+        compiled(TEXT, ["c"]).select("W_in")
+
+
+def statements(text):
+    """Return all statements of the functions below the constants, as text without positions."""
+    tree = ast.parse(text)
+    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    return {
+        ast.unparse(node) for f in functions for node in ast.walk(f)
+        if isinstance(node, ast.stmt) and not isinstance(node, (ast.FunctionDef, ast.For, ast.If))
+    }  # fmt: skip
+
+
+def test_no_line_serves_what_is_not_selected():
+    """b alone needs cos(b·x); a alone needs nothing of it, and its module never mentions d_b."""
+    text = "x: input[n]\na: param[n]\nb: param[n]\np = exp(a * x)\nq = sin(b * x)\ny = p * q"
+    both, only_a, only_b = (compiled(text, w, name="s").source for w in (["a", "b"], ["a"], ["b"]))
+    for text_, other in ((only_a, "b"), (only_b, "a")):
+        names = {n.name for n in ast.parse(text_).body if isinstance(n, ast.FunctionDef)}
+        assert not [n for n in names if n.endswith(f"_{other}") or f"jac_{other}" in n]
+        words = {n.id for n in ast.walk(ast.parse(text_)) if isinstance(n, ast.Name)}
+        assert not words & {f"{p}_{other}" for p in ("d", "t", "J", "C", "G")}
+    slope = [s for s in statements(both) if "cos(" in s]
+    assert slope
+    assert not [s for s in statements(only_a) if "cos(" in s]
+    assert [s for s in statements(only_b) if "cos(" in s]
+    assert len(only_a) < len(both)
+    assert len(only_b) < len(both)
+
+
+def test_forward_does_not_depend_on_the_selection():
+    text = "x: input[n]\na: param[n]\nb: param[n]\ny = exp(a * x) * sin(b * x)"
+
+    def forward(wrt):
+        tree = ast.parse(compiled(text, wrt).source)
+        return ast.unparse(next(n for n in tree.body if getattr(n, "name", "") == "_forward"))
+
+    assert forward(["a"]) == forward(["b"]) == forward("all")
+
+
+def test_parameters_behind_stop_gradient_are_present_and_exactly_zero():
+    text = "x: input[n]\nW: param[m, n]\nc: param[m]\nq: param[k]\ny = W @ x + stop_gradient(c)**2"
+    for dtype in (np.float64, np.float32):
+        jac = compiled(text)
+        arrays = arrays_for(jac, dtype=dtype)
+        J = jac.jacobian(arrays)
+        for name, shape in (("c", (3, 3, 3)), ("q", (3, 3, 2))):
+            block = J[name]
+            own = arrays[name].shape
+            assert block.structure == f"0: y does not depend on {name}"
+            zeros = {
+                shape: [block.dense(), block.compact(), np.asarray(block),
+                        getattr(jac, f"jac_{name}")(arrays), jac.module.jacobian(*arrays.values())[name]],
+                own: [block.vjp(np.ones((3, 3))), J.vjp(np.ones((3, 3)))[name],
+                      jac.vjp(arrays, np.ones((3, 3)))[name],
+                      jac.pullback(arrays)[1](np.ones((3, 3)))[name]],
+                (3, *own): [block.per_sample_vjp(np.ones((3, 3))),
+                            jac.per_sample_vjp(arrays, np.ones((3, 3)))[name]],
+                (3, 3): [block.jvp(np.ones(own)), jac.jvp(arrays, {name: np.ones(own)})],
+                (3,): [block.norm()],
+            }  # fmt: skip
+            for expected, found in zeros.items():
+                for array in found:
+                    assert array.shape == expected
+                    assert array.dtype == dtype
+                    assert not array.any()
+            assert block.shape == shape
+            assert block.factors() == getattr(jac, f"jac_{name}_factors")(arrays) == {}
+            assert block.formula == "0"
+
+
+def test_select_compiles_nothing():
+    one = sample("dense", plain=False, wrt="all")
+    one.jac.jacobian(**one.arrays)["W"].dense()
+    one.jac.vjp(one.arrays, np.ones((3, 3)))
+
+    def signatures():
+        return {
+            name: tuple(map(str, value.signatures))
+            for name, value in vars(one.jac.module).items() if hasattr(value, "signatures")
+        }  # fmt: skip
+
+    before = signatures()
+    narrow = one.jac.select(["W"])
+    J = narrow.jacobian(**one.arrays)
+    assert list(J) == ["W"]
+    assert list(narrow.vjp(one.arrays, np.ones((3, 3)))) == ["W"]
+    J["W"].dense()
+    assert signatures() == before
+    assert narrow.module is one.jac.module
+
+
+def test_select_hides_the_forms_of_other_parameters():
+    one = sample("dense").jac.select("W")
+    assert callable(one.jac_W)
+    with pytest.raises(AttributeError, match="with respect to W"):
+        one.jac_b  # noqa: B018
+    with pytest.raises(sg.ArgumentError, match="no tangent for 'b'"):
+        one.jvp(arrays_for(one), {"b": np.ones(3)})
