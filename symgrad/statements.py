@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
@@ -17,7 +16,8 @@ from typing import cast
 from symgrad.characters import Script, Token, fold, span_in
 from symgrad.declarations import declaration, dim
 from symgrad.errors import LayerSyntaxError, Source
-from symgrad.expressions import binder, expression, require_shallow, subscript_parts
+from symgrad.expressions import binder, expression, subscript_parts
+from symgrad.python import python_tree
 from symgrad.syntax import (
     Alias,
     Assign,
@@ -31,7 +31,6 @@ from symgrad.syntax import (
 )
 
 _ALIAS = re.compile(r"#\s*name:\s*(\S+)\s*=\s*(\S+)\s*$")
-_JOIN_HINT = "neighbours are joined in one-liners only; write W @ x, W * x or W · x"
 
 
 @dataclass(slots=True)
@@ -63,8 +62,9 @@ def read(script: Script, tokens: tuple[Token, ...], stated: tuple[Declaration, .
             raise script.error("nothing follows `return`", node, "move it above, or leave it out")
         _statement(node, lines)
     if not any(isinstance(s, Assign) for s in lines.statements):
-        where = tree.body[-1] if tree.body else None
-        raise script.error("a layer assigns at least one name", where, "write y = ...")
+        if not tree.body:
+            raise script.error("this layer is empty", None, "declare arrays and write y = ...")
+        raise script.error("a layer assigns at least one name", tree.body[-1], "write y = ...")
     return Layer(
         tuple(lines.declarations),
         tuple(lines.statements),
@@ -76,61 +76,12 @@ def read(script: Script, tokens: tuple[Token, ...], stated: tuple[Declaration, .
     )
 
 
-def python_tree(script: Script) -> ast.Module:
-    """Parse Python text; its own errors become LayerSyntaxErrors at their place."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(script.code)
-    except SyntaxError as error:
-        raise _translated(error, script) from None
-    except (RecursionError, MemoryError):
-        raise _too_deep(script.source) from None
-    except ValueError as error:
-        raise script.error(f"this is not a layer: {error}", None) from None
-    require_shallow(tree, script)
-    return tree
-
-
-def _too_deep(source: Source) -> LayerSyntaxError:
-    hint = "name parts of it in lines of their own"
-    return LayerSyntaxError("this is nested too deeply to be read", None, source, hint)
-
-
-def _translated(error: SyntaxError, script: Script) -> LayerSyntaxError:
-    """Return Python's complaint with a place in the user's text."""
-    line = min(max(error.lineno or 1, 1), len(script.code_lines))
-    begin = script.code_lines[line - 1]
-    stop = script.code_lines[line] if line < len(script.code_lines) else len(script.code)
-    start = min(begin + max((error.offset or 1) - 1, 0), stop)
-    end = start + 1
-    if error.end_lineno == error.lineno and (error.end_offset or 0) > (error.offset or 0):
-        end = min(begin + (error.end_offset or 1) - 1, stop)
-    message = (error.msg or "invalid syntax").replace("'%'", "'·'")
-    message = message.split(" (<")[0]
-    hint = None
-    if "4300 digits" in message or "integer string conversion" in message:
-        message, hint = "this constant is not a finite number", "numbers are finite in float64"
-    elif "nested" in message:
-        hint = "name parts of it in lines of their own"
-    elif message.startswith("invalid syntax"):
-        hint = _JOIN_HINT if _stands_between_operands(script.code, start) else None
-    span = script.between(start, min(end, len(script.code)))
-    return script.error(message, span, hint)
-
-
-def _stands_between_operands(code: str, at: int) -> bool:
-    """Return whether two operands stand side by side around an offset."""
-    around = code[max(0, at - 40) : at + 40]
-    return re.search(r"[\w)\]][ \t]+[^\W\d]", around) is not None
-
-
 def _statement(node: ast.stmt, lines: _Lines) -> None:
     reader = _READERS.get(type(node))
     if reader is None:
-        message, hint = _REFUSED.get(
-            type(node), (f"{type(node).__name__} is not part of the layer language", None)
-        )
+        word = _WORDS.get(type(node), type(node).__name__)
+        unknown = (f"`{word}` is not part of the layer language", _LINES)
+        message, hint = _REFUSED.get(type(node), unknown)
         raise lines.script.error(message, node, hint)
     reader(node, lines)
 
@@ -327,11 +278,20 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str | None]] = {
     ast.If: ("`if` is not part of the layer language", "write where(condition, a, b)"),
     ast.ClassDef: ("classes are not part of the layer language", "write a macro: def f(a): ..."),
     ast.AsyncFunctionDef: ("a macro is not async", "write def f(a): ..."),
-    ast.With: ("`with` is not part of the layer language", None),
-    ast.Try: ("`try` is not part of the layer language", None),
     ast.Raise: ("`raise` is not part of the layer language", "state a domain: assert a > 0"),
-    ast.Delete: ("`del` is not part of the layer language", None),
-    ast.Pass: ("`pass` is not part of the layer language", "leave the line out"),
-    ast.Global: ("`global` is not part of the layer language", None),
-    ast.Nonlocal: ("`nonlocal` is not part of the layer language", None),
 }
+_WORDS: dict[type[ast.stmt], str] = {
+    ast.With: "with",
+    ast.AsyncWith: "async",
+    ast.AsyncFor: "async",
+    ast.Try: "try",
+    ast.TryStar: "try",
+    ast.Match: "match",
+    ast.Delete: "del",
+    ast.Pass: "pass",
+    ast.Break: "break",
+    ast.Continue: "continue",
+    ast.Global: "global",
+    ast.Nonlocal: "nonlocal",
+}
+_LINES = "a layer holds declarations, assignments, `def`, `assert` and `return`"

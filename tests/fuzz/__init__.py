@@ -1,0 +1,1 @@
+"""Random layers, their oracles, and how a failing one is made small."""

@@ -1,0 +1,534 @@
+"""Random layers over the whole language, from a seed.
+
+seed -> Sketch (text, wrt)
+An expression is grown from the shape it must have; arrays are declared when a leaf asks for them,
+so nearly every program is legal. Domains are kept by construction (`log(abs(e) + 0.5)`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from symgrad.dims import Dim
+
+Shape = tuple[Dim, ...]
+ONE = Dim.of(1)
+
+SMOOTH = (
+    "tanh", "sigmoid", "sin", "cos", "arctan", "arcsinh", "erf", "erfc", "softplus", "silu",
+    "gelu", "gelu_tanh", "mish", "softsign", "log_sigmoid", "tanhshrink", "square", "identity",
+    "elu", "selu", "celu", "swish",
+)  # fmt: skip
+KINKED = (
+    "relu", "abs", "leaky_relu", "relu6", "hardtanh", "hardsigmoid", "hardswish", "softshrink",
+    "hardshrink", "sign", "floor", "ceil", "round", "heaviside",
+)  # fmt: skip
+WITH_DOMAIN = (
+    "log(abs({}) + 0.5)", "sqrt(square({}) + 0.3)", "log1p(abs({}))", "exp(tanh({}))",
+    "exp2(sin({}))", "expm1(tanh({}))", "log2(square({}) + 1)", "log10(abs({}) + 1)",
+    "cbrt(abs({}) + 1)", "reciprocal(square({}) + 1)", "arcsin(0.9*tanh({}))",
+    "arccos(0.9*sin({}))", "tan(tanh({}))", "sinh(tanh({}))", "cosh(sin({}))",
+    "arccosh(square({}) + 1.5)", "arctanh(0.8*sin({}))", "gamma(sigmoid({}) + 0.7)",
+    "lgamma(softplus({}) + 0.5)", "digamma(softplus({}) + 0.5)", "-{}", "({})**2",
+    "(square({}) + 0.4)**0.5", "(abs({}) + 0.2)**(-1)",
+)  # fmt: skip
+TWO = (
+    "{} + {}", "{} - {}", "{} * {}", "{} * {}", "{} / (square({}) + 1)", "maximum({}, {})",
+    "minimum({}, {})", "hypot({}, {} + 3)", "logaddexp({}, {})", "arctan2({}, exp(tanh({})))",
+    "prelu({}, {})", "leaky_relu({}, {})", "elu({}, abs({}) + 0.5)", "(abs({}) + 0.4)**tanh({})",
+    "softshrink({}, abs({}))", "heaviside({}, {})", "clip({}, -0.7, abs({}))",
+    "threshold({}, 0.1, {})", "hardtanh({}, -1.0, abs({}) + 0.1)",
+)  # fmt: skip
+KEEPING = ("softmax", "log_softmax", "cumsum", "normalize")
+REDUCING = ("sum", "mean", "prod", "max", "min", "logsumexp", "norm", "var", "std")
+BINDING = ("sum", "sum", "sum", "mean", "prod", "max", "min", "logsumexp")
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A layer's text and what to differentiate with respect to."""
+
+    seed: int
+    text: str
+    wrt: object
+
+
+def sketch(seed: int) -> Sketch:
+    """Return the random layer of a seed."""
+    return _Grower(random.Random(seed)).layer(seed)
+
+
+Scope = Mapping[str, Dim]
+
+
+@dataclass
+class _Grower:
+    rng: random.Random
+    declared: dict[str, tuple[str, Shape, str]] = field(default_factory=dict)
+    defined: dict[str, Shape] = field(default_factory=dict)
+    vocabularies: dict[str, Dim] = field(default_factory=dict)
+    macros: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    roles: tuple[str, ...] = ()
+    dims: tuple[Dim, ...] = ()
+    serial: int = 0
+
+    def layer(self, seed: int) -> Sketch:
+        rng = self.rng
+        self.roles = rng.choice(
+            [("input", "param", "param"), ("input", "param", "param", "const"), ("param",),
+             ("param", "const"), ("input",), ("input", "input", "param")]
+        )  # fmt: skip
+        names = rng.sample(["n", "m", "p", "d"], rng.choice([1, 2, 2, 3]))
+        self.dims = tuple(Dim.of(v) for v in (*names, rng.choice([1, 1, 2, 3])))
+        if rng.random() < 0.3:
+            self.macro()
+        count = rng.choice([1, 1, 2, 2, 3, 4])
+        for number in range(count):
+            self.statement(last=number == count - 1)
+        self.determine()
+        return Sketch(seed, self.text(), self.wrt())
+
+    # ------------------------------------------------------------ the text
+
+    def text(self) -> str:
+        lines = ['"""A random layer."""'] if self.rng.random() < 0.1 else []
+        for name, (role, shape, default) in self.declared.items():
+            axes = f"[{', '.join(map(str, shape))}]" if shape else ""
+            word = f"index({self.vocabularies[name]})" if role == "index" else role
+            lines.append(f"{name}: {word}{axes}{default}")
+        lines += [*self.macros, *self.statements]
+        names = list(self.defined)
+        if len(names) > 1 and self.rng.random() < 0.3:
+            chosen = self.rng.sample(names, self.rng.choice([1, 2, 2, min(3, len(names))]))
+            lines.append("return " + ", ".join(chosen))
+        return "\n".join(lines) + "\n"
+
+    def wrt(self) -> object:
+        able = [n for n, (role, *_) in self.declared.items() if role in ("input", "param")]
+        if not able:
+            self.declared["unused"] = ("param", (), "")
+        roles = {self.declared[n][0] for n in able}
+        choice = self.rng.random()
+        if choice < 0.2 and "param" in roles:
+            return "params"
+        if choice < 0.3 and "input" in roles:
+            return "inputs"
+        if choice < 0.4 and able:
+            return self.rng.sample(able, self.rng.randint(1, len(able)))
+        if choice < 0.45 and len(able) > 1:
+            return ["*", f"!{self.rng.choice(able)}"]
+        return "all"
+
+    def determine(self) -> None:
+        """Declare an array for every dim that no declared axis solves."""
+        able: set[str] = set()
+        axes = [axis for _, shape, _ in self.declared.values() for axis in shape]
+        for axis in (*axes, *self.vocabularies.values()):
+            if len(axis.names) == 1 and "*" not in str(axis) and "//" not in str(axis):
+                able |= set(axis.names)
+        wanted = {n for axis in (*axes, *self.dims) for n in axis.names}
+        for name in sorted((wanted | self.seen) - able):
+            if any(name in line for line in (*self.statements, *map(str, axes))):
+                self.declared[f"size_{name}"] = ("const", (Dim.of(name),), "")
+
+    # ------------------------------------------------------------ statements
+
+    def fresh(self, wish: str) -> str:
+        self.serial += 1
+        return f"{wish}{self.serial}"
+
+    def macro(self) -> None:
+        body = self.rng.choice(
+            ["tanh(a) * b + pi", "c = a - b\n    return c * sigmoid(c)", "maximum(a, 0.1) + b**2",
+             "sum(a) * b", "a / (1 + norm(b))"]
+        )  # fmt: skip
+        body = body if "return" in body else f"return {body}"
+        self.macros.append(f"def f(a, b):\n    {body}")
+
+    def shape(self, most: int = 2) -> Shape:
+        rank = self.rng.choice([0, 1, 1, 2, 2, 3][: 3 + most])
+        return tuple(self.rng.choice(self.dims) for _ in range(min(rank, most)))
+
+    def statement(self, last: bool) -> None:
+        name = "y" if last else self.fresh(self.rng.choice(["z", "a_", "h"]))
+        depth = self.rng.choice([2, 2, 3, 3, 4])
+        style = self.rng.random()
+        if style < 0.45:
+            shape = self.shape(3 if self.rng.random() < 0.2 else 2)
+            if self.rng.random() < 0.15 and shape:
+                expr, shape = self.joined(shape, depth)
+            else:
+                expr = self.grow(shape, depth, {})
+            self.statements.append(f"{name} = {expr}")
+        else:
+            shape = self.indexed(name, depth)
+        self.defined[name] = shape
+
+    def indexed(self, name: str, depth: int) -> Shape:
+        rng = self.rng
+        letters = rng.sample(["i", "j", "q"], rng.choice([1, 1, 2, 2, 3]))
+        scope = {letter: rng.choice(self.dims) for letter in letters}
+        rest: Shape = self.shape(1) if rng.random() < 0.25 else ()
+        stated = {i: rng.random() < 0.25 for i in letters}
+        expr = self.grow(rest, depth, scope)
+        for i in letters:
+            if not stated[i]:
+                expr = f"{rng.choice(['{} + {}', '{} * {}']).format(self.pack(expr), self.holder(i, scope))}"
+        left = [f"{i}: {scope[i]}" if stated[i] else i for i in letters]
+        self.statements.append(f"{name}[{', '.join(left)}] = {expr}")
+        return (*(scope[i] for i in letters), *rest)
+
+    def holder(self, index: str, scope: Scope) -> str:
+        """An access in which an index stands bare."""
+        return f"{self.array((scope[index],))}[{index}]"
+
+    def joined(self, shape: Shape, depth: int) -> tuple[str, Shape]:
+        """A concatenation, a stack, a pad: the shape is found, not asked for."""
+        kind = self.rng.choice(["concatenate", "stack", "pad", "outer"])
+        axis = self.rng.randrange(len(shape))
+        if kind == "concatenate":
+            other = (*shape[:axis], self.rng.choice(self.dims), *shape[axis + 1 :])
+            parts = f"[{self.grow(shape, depth - 1, {})}, {self.grow(other, depth - 1, {})}]"
+            total = (*shape[:axis], shape[axis] + other[axis], *shape[axis + 1 :])
+            return f"concatenate({parts}, axis={axis})", total
+        if kind == "stack":
+            count = self.rng.choice([1, 2])
+            parts = ", ".join(self.grow(shape, depth - 1, {}) for _ in range(count))
+            return f"stack([{parts}], axis={axis})", (*shape[:axis], Dim.of(count), *shape[axis:])
+        if kind == "pad":
+            widths = [(self.rng.choice([0, 1]), self.rng.choice([0, 1, 2])) for _ in shape]
+            word = ", ".join(f"({a}, {b})" for a, b in widths)
+            found = tuple(d + (a + b) for d, (a, b) in zip(shape, widths, strict=True))
+            return f"pad({self.grow(shape, depth - 1, {})}, ({word},))", found
+        left, right = self.rng.choice(self.dims), self.rng.choice(self.dims)
+        return (
+            f"outer({self.grow((left,), depth - 1, {})}, {self.grow((right,), depth - 1, {})})",
+            (left, right),
+        )
+
+    # ------------------------------------------------------------ leaves
+
+    def array(self, shape: Shape, role: str | None = None) -> str:
+        """The name of an array of that shape: an older one (so parameters are tied), or a new one."""
+        rng = self.rng
+        older = [n for n, s in self.defined.items() if s == shape]
+        older += [n for n, (r, s, _) in self.declared.items() if s == shape and r != "index"]
+        if older and rng.random() < 0.65:
+            return rng.choice(older)
+        if not shape and rng.random() < 0.1:
+            name = self.fresh("eps")
+            self.declared[name] = ("const", (), " = 0.5")
+            return name
+        role = role or rng.choice(self.roles)
+        letters = {"input": "xvw", "param": "WbUc", "const": "r"}
+        name = self.fresh(rng.choice(letters[role]))
+        self.declared[name] = (role, shape, "")
+        return name
+
+    def index_array(self, vocabulary: Dim, shape: Shape) -> str:
+        for name, (role, own, _) in self.declared.items():
+            if role == "index" and own == shape and self.vocabularies[name] == vocabulary:
+                return name
+        name = self.fresh("t")
+        self.declared[name] = ("index", shape, "")
+        self.vocabularies[name] = vocabulary
+        return name
+
+    def leaf(self, shape: Shape, scope: Scope) -> str:
+        rng = self.rng
+        indices = list(scope)
+        if indices and rng.random() < 0.85:
+            used = rng.sample(indices, rng.randint(1, min(2, len(indices))))
+            return self.access(used, shape, scope)
+        if rng.random() < 0.08 and not shape:
+            return rng.choice(["2", "0.5", "pi", "-1.5", *(str(d) for d in self.dims)])
+        if len(shape) > 0 and rng.random() < 0.1:
+            size = f"({', '.join(map(str, shape))},)"
+            return f"{rng.choice(['ones', 'zeros'])}({size})" if rng.random() < 0.5 else (
+                f"broadcast_to({self.array(())}, {size})"
+            )
+        if len(shape) == 2 and shape[0] == shape[1] and rng.random() < 0.15:
+            return f"eye({shape[0]})"
+        return self.array(shape)
+
+    def access(self, used: list[str], shape: Shape, scope: Scope) -> str:
+        """A[i, j], A[2*i + 1], x[t[i]], delta(i, j), i: what an index can stand in."""
+        rng = self.rng
+        kind = rng.random()
+        if not shape and kind < 0.08:
+            return used[0]
+        if not shape and kind < 0.18 and len(used) == 2:
+            return f"delta({used[0]}, {used[1]})"
+        if kind < 0.26 and len(used) == 2:
+            a, b = used
+            step = rng.choice([1, 1, 2])
+            axis = scope[a] * step + scope[b] - step
+            first = a if step == 1 else f"{step}*{a}"
+            return f"{self.array((axis, *shape))}[{first} + {b}]"
+        if kind < 0.34:
+            a = used[0]
+            move = rng.choice([1, 2])
+            position, axis = rng.choice(
+                [(f"{a} + {move}", scope[a] + move), (f"2*{a}", scope[a] * 2),
+                 (f"{scope[a]} - {a} - 1", scope[a]), (f"{move} - {a} + {scope[a]}", scope[a] + 3)]
+            )  # fmt: skip
+            return f"{self.array((axis, *shape))}[{position}]"
+        if kind < 0.42:
+            vocabulary = rng.choice(self.dims)
+            t = self.index_array(vocabulary, (scope[used[0]],))
+            table = self.array((vocabulary, *shape))
+            return f"{table}[{t}[{used[0]}]]"
+        if kind < 0.47:
+            t = self.index_array(scope[used[0]], ())
+            return f"delta({used[0]}, {t})" if not shape and rng.random() < 0.5 else (
+                f"{self.array((scope[used[0]], *shape))}[{used[0]}]"
+            )
+        if kind < 0.53 and len(used) == 1:
+            return f"{self.array((scope[used[0]], scope[used[0]], *shape))}[{used[0]}, {used[0]}]"
+        return f"{self.array((*(scope[i] for i in used), *shape))}[{', '.join(used)}]"
+
+    # ------------------------------------------------------------ expressions
+
+    def pack(self, text: str) -> str:
+        return text if text.replace("_", "").isalnum() else f"({text})"
+
+    def thin(self, shape: Shape) -> Shape:
+        """A shape that broadcasts to `shape`."""
+        if self.rng.random() < 0.6:
+            return shape
+        cut = self.rng.randint(0, len(shape))
+        return tuple(ONE if self.rng.random() < 0.3 else d for d in shape[cut:])
+
+    def grow(self, shape: Shape, depth: int, scope: Scope) -> str:
+        """An expression of exactly that shape."""
+        if depth <= 0 or len(shape) > 4 or self.rng.random() < 0.08:
+            return self.leaf(shape, scope)
+        ways: list[Callable[[Shape, int, Scope], str]] = [
+            self.unary, self.unary, self.binary, self.binary, self.binary, self.masked, self.stopped,
+            self.reduced, self.reduced, self.contracted, self.sliced,
+        ]  # fmt: skip
+        if shape:
+            ways += [self.kept, self.kept, self.product, self.product, self.turned, self.gathered]
+            ways += [self.arranged]
+        else:
+            ways += [self.bound, self.bound, self.bound, self.product, self.picked]
+        if scope:
+            ways += [self.bound] if not shape else []
+            ways += [lambda s, d, c: self.leaf(s, c)]
+        if self.macros:
+            ways += [self.called]
+        return self.rng.choice(ways)(shape, depth - 1, scope)
+
+    def unary(self, shape: Shape, depth: int, scope: Scope) -> str:
+        inner = self.grow(shape, depth, scope)
+        choice = self.rng.random()
+        if choice < 0.5:
+            return f"{self.rng.choice(SMOOTH)}({inner})"
+        if choice < 0.7:
+            return f"{self.rng.choice(KINKED)}({inner})"
+        return self.rng.choice(WITH_DOMAIN).format(self.pack(inner))
+
+    def binary(self, shape: Shape, depth: int, scope: Scope) -> str:
+        left, right = self.grow(shape, depth, scope), self.grow(self.thin(shape), depth, scope)
+        pattern = self.rng.choice(TWO)
+        if self.rng.random() < 0.3 and pattern.count(" ") == 2 and pattern[0] == "{":
+            left, right = right, left
+        return pattern.format(self.pack(left), self.pack(right))
+
+    def masked(self, shape: Shape, depth: int, scope: Scope) -> str:
+        sign = self.rng.choice(["<", ">", "<=", ">="])
+        mask = f"{self.pack(self.grow(self.thin(shape), depth - 1, scope))} {sign} {self.leaf(self.thin(shape), scope)}"
+        if len(scope) > 1 and self.rng.random() < 0.4 and not shape:
+            a, b = self.rng.sample(list(scope), 2)
+            mask = f"{a} {sign} {b}"
+        choice = self.rng.random()
+        if choice < 0.2:
+            mask = f"~({mask})"
+        elif choice < 0.4:
+            mask = f"({mask}) {self.rng.choice('&|')} ({self.leaf(self.thin(shape), scope)} > 0.1)"
+        if choice > 0.85:
+            return f"({mask}) * {self.pack(self.grow(shape, depth, scope))}"
+        return f"where({mask}, {self.grow(shape, depth, scope)}, {self.grow(shape, depth, scope)})"
+
+    def stopped(self, shape: Shape, depth: int, scope: Scope) -> str:
+        inner = self.grow(shape, depth, scope)
+        if self.rng.random() < 0.5:
+            return f"stop_gradient({inner})"
+        return f"2*{self.pack(inner)} - stop_gradient({inner})"
+
+    def called(self, shape: Shape, depth: int, scope: Scope) -> str:
+        a = self.grow(shape, depth, scope)
+        body = self.macros[0]
+        if "sum(a)" in body:
+            a = self.grow((*shape, self.rng.choice(self.dims)), depth, scope)
+        if "norm(b)" in body:
+            return f"f({a}, {self.grow((*shape, self.rng.choice(self.dims)), depth, scope)})"
+        return f"f({a}, {self.grow(shape, depth, scope)})"
+
+    def reduced(self, shape: Shape, depth: int, scope: Scope) -> str:
+        rng = self.rng
+        name = rng.choice(REDUCING)
+        extra = ", ddof=0" if name in ("var", "std") and rng.random() < 0.3 else ""
+        if not shape and rng.random() < 0.3:
+            inner = self.grow(tuple(rng.choice(self.dims) for _ in range(2)), depth, scope)
+            return self.safe(name, inner, ", axis=None" + extra)
+        axis = rng.randint(0, len(shape))
+        if axis < len(shape) and shape[axis] == ONE and rng.random() < 0.6:
+            full = (*shape[:axis], rng.choice(self.dims), *shape[axis + 1 :])
+            return self.safe(name, self.grow(full, depth, scope), f", axis={axis}, keepdims=True")
+        full = (*shape[:axis], rng.choice(self.dims), *shape[axis:])
+        if rng.random() < 0.25 and len(shape) < 2:
+            full = (*full, rng.choice(self.dims))
+            places = (axis, -1) if rng.random() < 0.5 else (-1, axis)
+            return self.safe(name, self.grow(full, depth, scope), f", axis={places}{extra}")
+        where = "" if axis == len(shape) and rng.random() < 0.5 else f", axis={axis}"
+        if where and rng.random() < 0.3:
+            where = f", axis={axis - len(full)}"
+        return self.safe(name, self.grow(full, depth, scope), where + extra)
+
+    def safe(self, name: str, inner: str, rest: str) -> str:
+        if name == "std":
+            return f"sqrt(var({inner}{rest}) + 0.1)"
+        return f"{name}({inner}{rest})"
+
+    def kept(self, shape: Shape, depth: int, scope: Scope) -> str:
+        name = self.rng.choice(KEEPING)
+        rank = len(shape)
+        axis = self.rng.randrange(rank)
+        where = "" if axis == rank - 1 and self.rng.random() < 0.5 else f", axis={axis}"
+        if rank == 2 and name in ("softmax", "log_softmax") and self.rng.random() < 0.2:
+            where = self.rng.choice([", axis=None", ", axis=(0, 1)", ", axis=(-1, 0)"])
+        return f"{name}({self.grow(shape, depth, scope)}{where})"
+
+    def product(self, shape: Shape, depth: int, scope: Scope) -> str:
+        k = self.rng.choice(self.dims)
+        if not shape:
+            left, right = self.grow((k,), depth, scope), self.grow((k,), depth, scope)
+            if self.rng.random() < 0.3:
+                return f"dot({left}, {right})"
+            return f"{self.pack(left)} @ {self.pack(right)}"
+        if len(shape) == 1:
+            sides = [(*shape, k), (k,)] if self.rng.random() < 0.7 else [(k,), (k, *shape)]
+        else:
+            sides = [(*shape[:-1], k), (k, shape[-1])]
+            if self.rng.random() < 0.3:
+                sides[1] = (*shape[:-2], *sides[1])
+        left, right = (self.grow(side, depth, scope) for side in sides)
+        return f"{self.pack(left)} @ {self.pack(right)}"
+
+    def turned(self, shape: Shape, depth: int, scope: Scope) -> str:
+        if len(shape) == 1:
+            return f"{self.pack(self.grow(shape, depth, scope))}[::-1]"
+        if len(shape) == 2 or self.rng.random() < 0.5:
+            return f"{self.pack(self.grow(shape[::-1], depth, scope))}.T"
+        order = self.rng.sample(range(len(shape)), len(shape))
+        source: list[Dim] = [ONE] * len(shape)
+        for place, axis in enumerate(order):
+            source[axis] = shape[place]
+        return f"transpose({self.grow(tuple(source), depth, scope)}, {tuple(order)})"
+
+    def gathered(self, shape: Shape, depth: int, scope: Scope) -> str:
+        vocabulary = self.rng.choice(self.dims)
+        axis = self.rng.randrange(len(shape))
+        t = self.index_array(vocabulary, (shape[axis],))
+        inner = self.grow((*shape[:axis], vocabulary, *shape[axis + 1 :]), depth, scope)
+        return f"{self.pack(inner)}[{':, ' * axis}{t}]"
+
+    def picked(self, shape: Shape, depth: int, scope: Scope) -> str:
+        rng = self.rng
+        dim = rng.choice(self.dims)
+        if rng.random() < 0.5:
+            t = self.index_array(dim, ())
+            return f"{self.pack(self.grow((dim,), depth, scope))}[{t}]"
+        if rng.random() < 0.4:
+            return f"trace({self.grow((dim, dim), depth, scope)})"
+        return f"{self.pack(self.grow((dim,), depth, scope))}[{rng.choice(['0', '-1'])}]"
+
+    def arranged(self, shape: Shape, depth: int, scope: Scope) -> str:
+        rng = self.rng
+        if len(shape) == 2 and rng.random() < 0.5:
+            which = rng.choice(["tril", "triu", "outer", "diag"])
+            if which == "outer":
+                left, right = (self.grow((d,), depth, scope) for d in shape)
+                return f"outer({left}, {right})"
+            if which == "diag" and shape[0] == shape[1]:
+                return f"diag({self.grow(shape[:1], depth, scope)})"
+            return f"{rng.choice(['tril', 'triu'])}({self.grow(shape, depth, scope)})"
+        if len(shape) == 1 and rng.random() < 0.4:
+            return f"diag({self.grow((shape[0], shape[0]), depth, scope)})"
+        places = [n for n, d in enumerate(shape) if d == ONE]
+        if places:
+            axis = rng.choice(places)
+            inner = self.grow((*shape[:axis], *shape[axis + 1 :]), depth, scope)
+            return f"expand_dims({inner}, {axis})" if rng.random() < 0.5 else (
+                f"{self.pack(inner)}[{':, ' * axis}None]"
+            )
+        axis = rng.randint(0, len(shape))
+        inner = self.grow((*shape[:axis], ONE, *shape[axis:]), depth, scope)
+        return f"squeeze({inner}, axis={axis})"
+
+    def sliced(self, shape: Shape, depth: int, scope: Scope) -> str:
+        rng = self.rng
+        if not shape or rng.random() < 0.2:
+            axis = rng.randint(0, len(shape))
+            inner = (*shape[:axis], rng.choice(self.dims), *shape[axis:])
+            parts = [":"] * axis + [rng.choice(["0", "-1"])]
+            return f"{self.pack(self.grow(inner, depth, scope))}[{', '.join(parts)}]"
+        axis = rng.randrange(len(shape))
+        dim = shape[axis]
+        cut, source = rng.choice(
+            [("1:", dim + 1), (":-1", dim + 1), ("1:-1", dim + 2), ("::-1", dim), ("::2", dim * 2),
+             ("1::2", dim * 2), (f":{dim}", dim + 2), ("-2::-1", dim + 1), (f"2:{dim + 2}", dim + 3),
+             ("::-2", dim * 2 - 1), ("2::3", dim * 3)]
+        )  # fmt: skip
+        inner = (*shape[:axis], source, *shape[axis + 1 :])
+        if depth > 0 and rng.random() < 0.5:
+            depth = 0  # odd shapes are mostly leaves
+        dots = "..., " if axis == len(shape) - 1 and rng.random() < 0.5 and axis else ":, " * axis
+        return f"{self.pack(self.grow(inner, depth, scope))}[{dots}{cut}]"
+
+    def contracted(self, shape: Shape, depth: int, scope: Scope) -> str:
+        rng = self.rng
+        letters = "ijkmno"[: len(shape)]
+        table = dict(zip(letters, shape, strict=True))
+        summed = rng.sample("lpq", rng.choice([0, 1, 1, 2]))
+        for letter in summed:
+            table[letter] = rng.choice(self.dims)
+        pool = list(table)
+        count = rng.choice([1, 2, 2, 3])
+        groups: list[list[str]] = [[] for _ in range(count)]
+        for letter in pool:
+            for group in rng.sample(groups, rng.randint(1, min(2, count))):
+                group.append(letter)
+        for group in groups:
+            rng.shuffle(group)
+            if rng.random() < 0.1 and group and len(group) < 3:
+                group.append(group[0])
+        groups = [g for g in groups if g] or [[]]
+        if groups == [[]]:
+            return self.grow(shape, depth, scope)
+        operands = [self.grow(tuple(table[c] for c in g), depth - 1, scope) for g in groups]
+        words = ",".join("".join(g) for g in groups)
+        return f'einsum("{words}->{letters}", {", ".join(operands)})'
+
+    def bound(self, shape: Shape, depth: int, scope: Scope) -> str:
+        rng = self.rng
+        free = [c for c in "klst" if c not in scope and c not in self.declared]
+        if len(free) < 2:
+            return self.leaf(shape, scope)
+        letters = rng.sample(free, rng.choice([1, 1, 1, 2]))
+        inner = {**scope, **{c: rng.choice(self.dims) for c in letters}}
+        body = self.grow((), depth, inner)
+        words = []
+        for letter in letters:
+            if rng.random() < 0.25:
+                words.append(f"{letter}: {inner[letter]}")
+            else:
+                words.append(letter)
+                body = f"{self.pack(body)} {rng.choice('+*')} {self.holder(letter, inner)}"
+        name = rng.choice(BINDING)
+        return f"{name}[{', '.join(words)}]({body})"
