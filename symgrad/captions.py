@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from symgrad.forms import Structured
-from symgrad.program import BATCH, Affine, Index, Lookup, Position
+from symgrad.program import (
+    BATCH,
+    Affine,
+    Index,
+    Lookup,
+    Position,
+    affine_of,
+    arrays_of,
+)
 
 ALPHABET = "ijklpqrstuvwmnacdefgho"
 
@@ -28,9 +36,11 @@ class Caption:
 def caption(structured: Structured, batched: bool) -> Caption:
     """Return how a structured Jacobian is described."""
     jacobian = structured.jacobian
+    taken = _read_in_positions(structured)
+    alphabet = [letter for letter in ALPHABET if letter not in taken]
     letters: dict[Index, str] = {}
     for number, index in enumerate((*jacobian.out, *jacobian.theta)):
-        letters[index] = ALPHABET[number] if number < len(ALPHABET) else f"i{number}"
+        letters[index] = alphabet[number] if number < len(alphabet) else f"i{number}"
     first = ("b",) if batched else ()
     axes = (*first, *(letters[i] for i in (*jacobian.out, *jacobian.theta)))
     kept = [*jacobian.out, *structured.untied]
@@ -48,6 +58,14 @@ def caption(structured: Structured, batched: bool) -> Caption:
         parts += [f"{f.label}[{', '.join(_letter(i, letters) for i in f.indices)}]" for f in term.factors]
         terms.append(" * ".join(parts))
     return Caption(axes, structure, " + ".join(terms), compact_axes)
+
+
+def _read_in_positions(structured: Structured) -> set[str]:
+    """Return the names of dims and index arrays that stand in deltas: no axis is called so."""
+    deltas = [d for term in structured.terms for d in term.deltas]
+    places = [p for d in deltas for p in (d.left, d.right)]
+    dims = {n for p in places for a in affine_of(p) for n in a.offset.names}
+    return dims | {array for d in deltas for array in arrays_of(d)}
 
 
 def _letter(index: Index, letters: Mapping[Index, str]) -> str:

@@ -23,6 +23,8 @@ JOIN = "%"
 """Stands for `·` in Python text: `%` is not in the language and binds like `*`."""
 
 _DOTS = "·\u0387⋅∙"
+_LONGEST_NUMBER = 4000
+"""Python refuses to read integers of more digits; more than 309 are no double anyway."""
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _SPACE = re.compile(r"(?:[ \t\f]|\\(?:\r\n|\r|\n))+")
 _COMMENT = re.compile(r"#[^\r\n]*")
@@ -152,6 +154,10 @@ def scan(source: Source) -> tuple[Token, ...]:
         token = Token(kind, text[at:end], at)
         if kind == "operator":
             _refuse_odd(source, token)
+        elif kind == "number" and len(token.text) > _LONGEST_NUMBER:
+            span = span_in(source, at, end)
+            hint = "numbers of a layer are finite in float64"
+            raise LayerSyntaxError("this number has too many digits", span, source, hint)
         tokens.append(token)
         at = end
     return tuple(tokens)

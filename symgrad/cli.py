@@ -7,6 +7,7 @@ Nothing is computed here, and symgrad itself is imported only inside commands, s
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import traceback
@@ -196,7 +197,7 @@ def compile(
     print(f"wrote {output}")
 
 
-@app.command(epilog="Example: symgrad check dense.sg --batch 7 --dim n=5")
+@app.command(epilog='Example: symgrad check "tanh(W x + b)" --batch 7 --dim n=5')
 def check(
     layer: Annotated[
         str,
@@ -223,7 +224,7 @@ def check(
         raise typer.Exit(FAILED)
 
 
-@app.command(epilog="Example: symgrad show dense.sg --stage source")
+@app.command(epilog='Example: symgrad show "tanh(W x + b)" --stage plan')
 def show(
     layer: Layer,
     stage: Annotated[Stage, typer.Option(help="where to stop and look")],
@@ -248,13 +249,24 @@ def show(
 def _run(arguments: list[str]) -> int:
     """Hand the arguments to typer and return the exit code it asks for."""
     try:
-        code = app(arguments, prog_name="symgrad", standalone_mode=False)
+        if "--help" in arguments:
+            code = _print_help(arguments)
+        else:
+            code = app(arguments, prog_name="symgrad", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as ended:  # how typer reports a closed pipe
         raise BrokenPipeError from ended
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     return code if isinstance(code, int) else DONE
+
+
+def _print_help(arguments: list[str]) -> object:
+    """Print a help page ourselves: typer writes UTF-8 where a terminal holds ASCII only."""
+    with contextlib.redirect_stdout(io.StringIO()) as page:
+        code = app(arguments, prog_name="symgrad", standalone_mode=False)
+    print(page.getvalue(), end="")
+    return code
 
 
 def _explain(error: Exception) -> int:

@@ -100,7 +100,14 @@ class Compiled:
         several = len(outputs) > 1
         return Jacobians(outputs if several else outputs[0], blocks, several)
 
-    def gradient(self, /, *args: Any, sum: bool = False, per_sample: bool = False, **kwargs: Any) -> dict[str, Any]:
+    def gradient(
+        self,
+        /,
+        *args: Any,
+        sum: bool = False,  # noqa: A002 (the word of the contract)
+        per_sample: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
         """Return {θ: [*p]}, the gradient of a scalar output, summed over samples.
 
         `per_sample=True` keeps the batch axis; `sum=True` takes the gradient of the sum of all
@@ -127,7 +134,10 @@ class Compiled:
         return {n: g for n, g in found.items() if n in self.wrt}
 
     def pullback(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
-        """Return the output and `pull`: u `[B, *out]` -> {θ: Σ u·J}; no definition is evaluated again."""
+        """Return the output and `pull`: u `[B, *out]` -> {θ: Σ u·J}.
+
+        `pull` evaluates no definition again.
+        """
         arrays, keywords, _ = self._bind("pullback", args, kwargs)
         value, pull = self.module.pullback(*arrays, **keywords)
 

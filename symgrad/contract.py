@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from symgrad.dims import ONE
 from symgrad.program import (
@@ -46,7 +47,7 @@ def contract(term: Term, prefer: Sequence[Index] = ()) -> Term | None:
             step = _spend(factor, bound, prefer)
             if step is None:
                 continue
-            if step == "zero":
+            if isinstance(step, str):
                 return None
             solved, value, guards = step
             factors.pop(position)
@@ -96,9 +97,10 @@ def _complexity(delta: Delta) -> int:
 
 
 Step = tuple[Index | None, Position, tuple[Guard, ...]]
+Zero = Literal["zero"]
 
 
-def _spend(delta: Delta, bound: Sequence[Index], prefer: Sequence[Index]) -> Step | str | None:
+def _spend(delta: Delta, bound: Sequence[Index], prefer: Sequence[Index]) -> Step | Zero | None:
     """Return what to substitute, "zero", or None if the delta must stay."""
     left, right = delta.left, delta.right
     if isinstance(left, Lookup) or isinstance(right, Lookup):
@@ -123,7 +125,7 @@ def _spend(delta: Delta, bound: Sequence[Index], prefer: Sequence[Index]) -> Ste
     return None
 
 
-def _spend_lookup(left: Position, right: Position, bound: Sequence[Index]) -> Step | str | None:
+def _spend_lookup(left: Position, right: Position, bound: Sequence[Index]) -> Step | Zero | None:
     if left == right:
         return None, Affine(), ()
     for here, there in ((left, right), (right, left)):
@@ -143,7 +145,9 @@ def _guards(index: Index, value: Affine) -> tuple[Guard, ...]:
     return (Guard(value, index.dim),)
 
 
-def _substitute_all(factors: Sequence[Scalar], index: Index, value: Position) -> list[Scalar] | None:
+def _substitute_all(
+    factors: Sequence[Scalar], index: Index, value: Position
+) -> list[Scalar] | None:
     """Return the factors with `index` replaced, or None where a lookup cannot take its place."""
     moved = []
     for factor in factors:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from symgrad.characters import Script, fold, scan, translate
 from symgrad.dims import Dim
-from symgrad.errors import LayerSyntaxError, Source
+from symgrad.errors import ArgumentError, LayerSyntaxError, Source
 from symgrad.expressions import constant_value, expression
 from symgrad.syntax import Declaration, Role
 from symgrad.vocabulary import ROLES
@@ -84,7 +84,8 @@ def dim(node: ast.expr, script: Script) -> Dim:
     """
     made = _polynomial(node, script)
     if made.constant is not None and made.constant < 0:
-        raise script.error(f"an axis cannot have {made.constant} elements", node)
+        hint = "a size is 0 or more"
+        raise script.error(f"an axis cannot have {made.constant} elements", node, hint)
     return made
 
 
@@ -101,7 +102,7 @@ def _polynomial(node: ast.expr, script: Script) -> Dim:
         case ast.BinOp():
             made = _combined(node, script)
             if len(made.terms) > _MOST_TERMS or any(abs(c) >= _LARGEST for _, c in made.terms):
-                raise script.error("this size is too large", node)
+                raise script.error("this size is too large", node, "give it a name of its own")
             return made
         case _:
             hint = "sizes are names, integers, and their polynomials: n, 3, h*d, (t - k)//2 + 1"
@@ -120,7 +121,8 @@ def _combined(node: ast.BinOp, script: Script) -> Dim:
                 return left * right
         case ast.FloorDiv():
             if right.constant is None or right.constant <= 0:
-                raise script.error("a size is divided by a positive integer only", node.right)
+                hint = "write (t - k)//2"
+                raise script.error("a size is divided by a positive integer only", node.right, hint)
             return left // right.constant
         case ast.Pow():
             power = right.constant
@@ -151,35 +153,50 @@ def given(
         ("const", consts),
     )
     for role, table in roles:
-        for written, sizes in (table or {}).items():
+        for written, sizes in _table(role, table):
             name = fold(written)
             if name in made:
                 other = made[name][0]
                 same = "" if other == written else f" (Python folds {other} and {written} alike)"
-                raise LayerSyntaxError(f"{name} is declared twice{same}")
+                hint = "give each array one role"
+                raise LayerSyntaxError(f"{name} is declared twice{same}", hint=hint)
             made[name] = (written, _stated(role, written, sizes))
     return tuple(entry for _, entry in made.values())
 
 
-def _stated(role: Role, written: str, sizes: object) -> Declaration:
+def _table(role: Role, table: object) -> Iterator[tuple[str, str]]:
+    """Yield the entries of one mapping; raise ArgumentError if it is none."""
+    hint = f'as in {role}s={{"W": "m n"}}, "" for a scalar'
+    if table is None:
+        return
+    if not isinstance(table, Mapping):
+        message = f"{role}s is of type {type(table).__name__}, expected a mapping"
+        raise ArgumentError(message, hint=hint)
+    for name, sizes in table.items():
+        if not isinstance(name, str) or not isinstance(sizes, str):
+            message = f"{role}s holds {name!r}: {sizes!r}, expected a name and its sizes as strings"
+            raise ArgumentError(message, hint=hint)
+        yield name, sizes
+
+
+def _stated(role: Role, written: str, sizes: str) -> Declaration:
     name = fold(written)
     if not name.isidentifier():
         raise LayerSyntaxError(f"{written!r} is not a name", hint="names are Python identifiers")
-    if not isinstance(sizes, str):
-        hint = f'sizes are one string: {role}s={{"{name}": "m n"}}, "" for a scalar'
-        raise LayerSyntaxError(f"the sizes of {name} are not a string", hint=hint)
     source = Source(sizes.strip(), f'{role}s["{name}"]')
     pieces = source.text.split(",") if "," in source.text else source.text.split()
     if source.text.startswith("index("):
         script = translate(source, scan(source))
         stated, vocabulary, axes = _annotation(_parsed(script), script)
         return Declaration(name, stated, tuple(dim(a, script) for a in axes), vocabulary)
-    dims = []
-    for piece in pieces:
-        part = Source(piece.strip(), source.filename)
-        script = translate(part, scan(part))
-        dims.append(dim(_parsed(script), script))
-    return Declaration(name, role, tuple(dims))
+    return Declaration(name, role, tuple(size(piece, source.filename) for piece in pieces))
+
+
+def size(text: str, what: str) -> Dim:
+    """Read one size given beside a text; `what` is what errors call it."""
+    source = Source(text.strip(), what)
+    script = translate(source, scan(source))
+    return dim(_parsed(script), script)
 
 
 def _parsed(script: Script) -> ast.expr:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.contract import contract, fold
+from symgrad.contract import contract
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.errors import InternalError
 from symgrad.partials import Local, local_partials, split_extrema
@@ -24,17 +24,13 @@ from symgrad.program import (
     Guard,
     Index,
     Lookup,
-    Number,
     Position,
     Program,
     Scalar,
-    Size,
     Supply,
     Term,
-    affine_of,
     arrays_of,
     indices_of,
-    positions,
     scalars_of,
     substitute,
     walk,
@@ -49,10 +45,14 @@ def derive(program: Program, selection: Selection) -> Derivation:
     jacobians: list[Jacobian] = []
     locals_: dict[str, Local] = {}
     for output in program.outputs:
-        sweep = Sweep(prepared, selection, supply, names, prefix="G", factored=True, locals_=locals_)
+        sweep = Sweep(
+            prepared, selection, supply, names, prefix="G", factored=True, locals_=locals_
+        )
         axes = own_indices(prepared, output)
         out = tuple(supply.fresh(i.name, i.dim) for i in axes)
-        seed = Term((), tuple(Delta(Affine.of(o), Affine.of(i)) for o, i in zip(out, axes, strict=True)))
+        seed = Term(
+            (), tuple(Delta(Affine.of(o), Affine.of(i)) for o, i in zip(out, axes, strict=True))
+        )
         sweep.tag = f"{output}_" if len(program.outputs) > 1 else ""
         results = sweep.run({output: seed}, out, per_sample=True)
         adjoints += sweep.definitions
@@ -111,7 +111,9 @@ def depends(program: Program, selected: Sequence[str]) -> frozenset[str]:
     for definition in program.definitions:
         if definition.frozen:
             continue
-        read = {n.array for s in scalars_of(definition.body) for n in walk(s) if isinstance(n, Access)}
+        read = {
+            n.array for s in scalars_of(definition.body) for n in walk(s) if isinstance(n, Access)
+        }
         if read & active:
             active.add(definition.name)
     return frozenset(active)
@@ -135,7 +137,7 @@ class Sweep:
     definitions: list[Definition] = field(default_factory=list)
     owners: list[tuple[str, str]] = field(default_factory=list)
     out: tuple[Index, ...] = ()
-    named: dict[Scalar, Access] = field(default_factory=dict)
+    named: dict[tuple[Scalar, ...], Access] = field(default_factory=dict)
 
     def run(self, seeds: Mapping[str, Term], out: tuple[Index, ...], per_sample: bool) -> Results:
         """Go back from the seeded definitions to the selected arrays.
@@ -150,7 +152,9 @@ class Sweep:
         pending: dict[str, list[Term]] = {}
         batched: dict[str, bool] = {}
         for array in program.arrays:
-            at[array.name] = tuple(self.supply.fresh(_letter(n), d) for n, d in enumerate(array.axes))
+            at[array.name] = tuple(
+                self.supply.fresh(_letter(n), d) for n, d in enumerate(array.axes)
+            )
             batched[array.name] = array.batched
         for definition in program.definitions:
             at[definition.name] = tuple(i for i in definition.indices if i != batch)
@@ -166,9 +170,7 @@ class Sweep:
             for partial in local.partials:
                 target = partial.access.array
                 own = partial.access.at[1:] if batched[target] else partial.access.at
-                deltas = tuple(
-                    Delta(Affine.of(i), p) for i, p in zip(at[target], own, strict=True)
-                )
+                deltas = tuple(Delta(Affine.of(i), p) for i, p in zip(at[target], own, strict=True))
                 for term in settled:
                     bound = (*term.bound, *at[definition.name], *partial.bound)
                     factors = (*term.factors, *partial.factors, *deltas)
@@ -199,14 +201,19 @@ class Sweep:
         if len(terms) == 1 and _is_simple(terms[0]):
             return terms
         shared = [f for f in terms[0].factors if _is_structural(f, self.out, at)]
+        for term in terms:
+            # a delta that a sum runs over is part of the sum
+            shared = [f for f in shared if f in term.factors and not _inner(f, term.bound)]
+        kept = [_reading(f, terms[0].factors) for f in shared]
         for term in terms[1:]:
-            shared = [f for f in shared if f in term.factors]
-        rests = tuple(
-            Term(t.bound, tuple(f for f in t.factors if f not in shared)) for t in terms
-        )
+            pairs = zip(shared, kept, strict=True)
+            same = [(f, g) for f, g in pairs if _reading(f, term.factors) == g]
+            shared, kept = [f for f, _ in same], [g for _, g in same]
+        rests = tuple(Term(t.bound, tuple(f for f in t.factors if f not in shared)) for t in terms)
         access = self.name_sum(f"{self.prefix}_{self.tag}{name}", rests, (*self.out, *at))
         self.owners.append((access.array, name))
-        return (Term((), (*shared, access)),)
+        guards = tuple(dict.fromkeys(g for group in kept for g in group))
+        return (Term((), (*shared, *guards, access)),)
 
     def name_sum(self, wish: str, terms: Sequence[Term], free: Sequence[Index]) -> Access:
         """Define the sum of `terms` over those of `free` that occur in it; return the access."""
@@ -224,20 +231,25 @@ class Sweep:
         """Name function values that have fewer indices than their term: they are computed once."""
         everything = {i for f in term.factors for i in indices_of(f)}
         costly = [
-            f for f in term.factors
+            f
+            for f in term.factors
             if isinstance(f, Apply) and f.function not in CHEAP and set(indices_of(f)) < everything
         ]
         if not costly:
             return term
         factors = list(term.factors)
         for factor in costly:
-            if factor not in self.named:
-                indices = tuple(sorted(indices_of(factor), key=lambda i: i.dim != self.program.batch.dim))
+            own = (factor, *_guarding(term.factors, set(indices_of(factor))))
+            if own not in self.named:
+                indices = tuple(
+                    sorted(indices_of(factor), key=lambda i: i.dim != self.program.batch.dim)
+                )
                 name = self.names.new(f"D_{wish.split('_', 1)[-1]}")
-                own = Term((), (factor,))
-                self.definitions.append(Definition(name, indices, (own,), written=False))
-                self.named[factor] = Access(name, tuple(Affine.of(i) for i in indices))
-            factors[factors.index(factor)] = self.named[factor]
+                self.definitions.append(
+                    Definition(name, indices, (Term((), own),), written=False)
+                )
+                self.named[own] = Access(name, tuple(Affine.of(i) for i in indices))
+            factors[factors.index(factor)] = self.named[own]
         return Term(term.bound, tuple(factors))
 
     def split(self, wish: str, term: Term, free: Sequence[Index]) -> Term:
@@ -251,6 +263,7 @@ class Sweep:
         beyond = {i for f in outer for i in indices_of(f)}
         if not outer or not beyond - within or any(isinstance(f, Delta | Guard) for f in inner):
             return term
+        inner += _guarding(outer, within)
         access = self.name_sum(f"S_{wish[2:]}", [Term(term.bound, tuple(inner))], free)
         return Term((), (*outer, access))
 
@@ -269,25 +282,41 @@ class Sweep:
     def product(self, name: str, term: Term, theta: tuple[Index, ...]) -> Term:
         """Write a term as deltas times arrays that each have fewer axes than their product."""
         free = (*self.out, *theta)
-        deltas = tuple(f for f in term.factors if isinstance(f, Delta) and not _inner(f, term.bound))
+        deltas = tuple(
+            f for f in term.factors if isinstance(f, Delta) and not _inner(f, term.bound)
+        )
         rest = tuple(f for f in term.factors if f not in deltas)
+        guards = tuple(dict.fromkeys(g for d in deltas for g in _reading(d, rest)))
         if not rest:
             return Term((), deltas)
-        groups = _groups(rest, term.bound)
+        groups = _groups(rest)
         union = {i for f in rest for i in indices_of(f)} - set(term.bound)
         sizes = [{i for f in g for i in indices_of(f)} - set(term.bound) for g in groups]
         if term.bound or (len(groups) > 1 and any(s == union for s in sizes)):
             groups = [rest]
         factors: list[Scalar] = []
-        for group in groups:
+        for part in groups:
+            within = {i for f in part for i in indices_of(f)}
+            group = (*part, *(g for g in _guarding(rest, within) if g not in part))
             only = group[0]
             alone = len(group) == 1 and not term.bound
-            if alone and isinstance(only, Access) and _plain(only):
+            if alone and isinstance(only, Access) and _plain(only) and self.whole(only):
                 factors.append(only)
             else:
                 wish = f"{'H' if len(groups) > 1 else 'J'}_{self.tag}{name}"
                 factors.append(self.name_sum(wish, [Term(term.bound, group)], free))
-        return Term((), (*deltas, *factors))
+        return Term((), (*deltas, *guards, *factors))
+
+    def whole(self, access: Access) -> bool:
+        """Whether an access of bare indices runs over all of its array, not a part of it."""
+        array = self.program.array(access.array)
+        if array is not None:
+            axes = (BATCH, *array.axes) if array.batched else array.axes
+        else:
+            known = (*self.program.definitions, *self.definitions)
+            found = [d.indices for d in known if d.name == access.array]
+            axes = tuple(i.dim for i in found[0]) if found else ()
+        return axes == tuple(i.dim for p in access.at for a in affine_of(p) for i, _ in a.terms)
 
     def merged(
         self, name: str, terms: Sequence[Term], theta: tuple[Index, ...]
@@ -296,19 +325,33 @@ class Sweep:
         kept: list[Term] = []
         single: dict[tuple[Scalar, ...], list[Term]] = {}
         for term in terms:
-            arrays = [f for f in term.factors if not isinstance(f, Delta)]
+            arrays = [f for f in term.factors if not isinstance(f, Delta | Guard)]
             if len(arrays) > 1:
                 kept.append(term)
             else:
-                deltas = tuple(f for f in term.factors if isinstance(f, Delta))
-                single.setdefault(deltas, []).append(Term((), tuple(arrays)))
-        for deltas, group in single.items():
+                structure = tuple(f for f in term.factors if isinstance(f, Delta | Guard))
+                single.setdefault(structure, []).append(Term((), tuple(arrays)))
+        for tied, group in single.items():
             if len(group) == 1:
-                kept.append(Term((), (*deltas, *group[0].factors)))
+                kept.append(Term((), (*tied, *group[0].factors)))
             else:
                 access = self.name_sum(f"J_{self.tag}{name}", group, (*self.out, *theta))
-                kept.append(Term((), (*deltas, access)))
+                kept.append(Term((), (*tied, access)))
         return tuple(kept)
+
+
+def _guarding(factors: Sequence[Scalar], within: set[Index]) -> tuple[Guard, ...]:
+    """Return the guards that concern these indices alone: a part is read only where they hold."""
+    return tuple(f for f in factors if isinstance(f, Guard) and set(indices_of(f)) <= within)
+
+
+def _reading(delta: Scalar, factors: Sequence[Scalar]) -> tuple[Guard, ...]:
+    """Return the guards without which a delta would read positions beside an array of data."""
+    if not isinstance(delta, Delta):
+        return ()
+    if not isinstance(delta.left, Lookup) and not isinstance(delta.right, Lookup):
+        return ()
+    return _guarding(factors, set(indices_of(delta)))
 
 
 def _letter(position: int) -> str:
@@ -327,8 +370,8 @@ def _plain(access: Access) -> bool:
 
 def _is_simple(term: Term) -> bool:
     rest = [f for f in term.factors if not isinstance(f, Delta)]
-    return not term.bound and len(rest) <= 1 and all(
-        isinstance(f, Access) and _plain(f) for f in rest
+    return (
+        not term.bound and len(rest) <= 1 and all(isinstance(f, Access) and _plain(f) for f in rest)
     )
 
 
@@ -352,7 +395,11 @@ def _outputs_first(term: Term, out: Sequence[Index]) -> Term:
     """Write deltas with the output's index on the left: delta(i, j), i of the output."""
 
     def turned(factor: Scalar) -> Scalar:
-        if isinstance(factor, Delta) and _bare(factor.right) in out and _bare(factor.left) not in out:
+        if (
+            isinstance(factor, Delta)
+            and _bare(factor.right) in out
+            and _bare(factor.left) not in out
+        ):
             return Delta(factor.right, factor.left)
         return factor
 
@@ -379,9 +426,9 @@ def _bare(position: Position) -> Index | None:
     return position.bare if isinstance(position, Affine) else None
 
 
-def _groups(factors: Sequence[Scalar], bound: Sequence[Index]) -> list[tuple[Scalar, ...]]:
+def _groups(factors: Sequence[Scalar]) -> list[tuple[Scalar, ...]]:
     """Group factors of one term: numbers and functions join the first array with their indices."""
-    arrays = [[f] for f in factors if isinstance(f, Access) and _plain(f)]
+    arrays: list[list[Scalar]] = [[f] for f in factors if isinstance(f, Access) and _plain(f)]
     for factor in factors:
         if isinstance(factor, Access) and _plain(factor):
             continue

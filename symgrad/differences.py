@@ -60,6 +60,11 @@ class Difference:
         """Where the numerical slope may be held against another one."""
         return np.asarray(np.isfinite(self.error) & ~self.kinks)
 
+    @property
+    def folded(self) -> Values:
+        """Where the function is finite on both sides, with a kink between them."""
+        return np.asarray(self.kinks & np.isfinite(self.jacobian))
+
 
 def differences(
     program: Program,

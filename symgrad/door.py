@@ -6,6 +6,7 @@ A dim is solved from an axis where it is the only unknown and stands linearly; t
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from symgrad.dims import Dim
@@ -51,11 +52,10 @@ def door_lines(program: Program, check_domain: bool) -> tuple[str, ...]:
     batched = [code_name(a.name) for a in program.arrays if a.batched]
     if batched:
         lines.append(f"n_B = {batched[0]}.shape[0]")
-    known, solving = _solve(program)
-    lines += solving
+    lines += _solving(program)
     for check in program.checks:
         low, high, limit = dim_text(check.low), dim_text(check.high), dim_text(check.limit)
-        lines.append(f"_fits({low}, {high}, {limit}, {check.message!r})")
+        lines.append(f"_fits({low}, {high}, {limit}, {json.dumps(check.message)})")
     for array in program.arrays:
         if array.vocabulary is not None:
             place = [a.name for a in program.arrays].index(array.name)
@@ -79,7 +79,8 @@ def door_lines(program: Program, check_domain: bool) -> tuple[str, ...]:
     lines.append(f"return arrays, {joined}, dtype, single")
     read = [n if mentions("\n".join(lines[1:]), n) else "_" for n in names]
     if any(n != "_" for n in read):
-        lines.insert(1, f"({read[0]},) = arrays" if len(read) == 1 else f"{', '.join(read)} = arrays")
+        taken = f"({read[0]},)" if len(read) == 1 else ", ".join(read)
+        lines.insert(1, f"{taken} = arrays")
     return tuple(lines)
 
 
@@ -88,8 +89,8 @@ def _axes(array: Array) -> list[Axis]:
     return [Axis(array.name, n + first, d) for n, d in enumerate(array.axes)]
 
 
-def _solve(program: Program) -> tuple[dict[str, str], list[str]]:
-    """Return where each dim comes from, and the lines that solve and check all axes."""
+def _solving(program: Program) -> list[str]:
+    """Return the lines that solve the dims and check all axes."""
     axes = [axis for array in program.arrays for axis in _axes(array)]
     wanted = {n for axis in axes for n in axis.dim.names}
     wanted |= {n for a in program.arrays if a.vocabulary is not None for n in a.vocabulary.names}
@@ -126,7 +127,7 @@ def _solve(program: Program) -> tuple[dict[str, str], list[str]]:
             f"no declared shape determines {', '.join(missing)}",
             hint=f'give it when compiling: dims={{"{missing[0]}": ...}}',
         )
-    return known, lines
+    return lines
 
 
 def _source(dim: Dim, known: dict[str, str]) -> str:

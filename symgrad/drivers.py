@@ -60,7 +60,8 @@ class Drivers:
         declared = tuple(a.name for a in self.forms.program.arrays)
         done: set[str] = set()
         lines = ["v = {}"]
-        for writes, step in [(declared, []), *self.steps(self.forms.factors.definitions, keep=sorted(kept))]:
+        steps = self.steps(self.forms.factors.definitions, keep=sorted(kept))
+        for writes, step in [(declared, []), *steps]:
             lines += step
             lines += [f'v["{name}"] = {code_name(name)}' for name in writes if name in kept]
             done |= set(writes)
@@ -80,7 +81,7 @@ class Drivers:
         declared = {a.name for a in self.forms.program.arrays}
         lines = self.recalled([a for a in structured.arrays if a not in declared], steps)
         shape = shape_text([i.dim for i in definition.indices])
-        lines.append(f"{target}, copied = _result(out, {shape}, dtype, single)")
+        lines.append(f"{target}, copied = _result(out, {shape}, dtype, single, arrays)")
         lines += steps
         lines.append(f"return _delivered({target}, copied, out, single)")
         jacobian = structured.jacobian
@@ -139,7 +140,7 @@ class Drivers:
 
         With `keep`, the arrays wanted afterwards, others may be overwritten.
         """
-        schedule = plan(definitions, self.forms.program.batch, keep)
+        schedule = plan(definitions, self.forms.program.batch, keep, self.shapes(given))
         batched = self.is_batched(definitions, given)
         return driver_steps(schedule, self.book, batched, {n: n for n in made})
 
@@ -151,6 +152,15 @@ class Drivers:
     ) -> list[str]:
         """Return the lines of all steps of a form."""
         return [line for _, step in self.steps(definitions, given, made) for line in step]
+
+    def shapes(self, given: Sequence[Array]) -> dict[str, tuple[Dim, ...]]:
+        """Return the axes of every array a form may read, the batch axis among them."""
+        program = self.forms.program
+        found = {
+            a.name: (BATCH, *a.axes) if a.batched else a.axes for a in (*program.arrays, *given)
+        }
+        everything = (*program.definitions, *self.forms.derivation.adjoints)
+        return found | {d.name: tuple(i.dim for i in d.indices) for d in everything}
 
     def is_batched(
         self, definitions: Sequence[Definition], given: Sequence[Array]

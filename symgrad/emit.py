@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,8 +63,12 @@ def emit(
     keyed = {(pair if several else pair[1]): words for pair, words in captions.items()}
     offered, door, drivers = publics(forms), _door(forms), Drivers(forms)
     driving = drivers.texts()
+    aliases = []
+    for name in (a.name for a in program.arrays if a.name.startswith("_")):
+        offered = [_aside(text, name) for text in offered]
+        aliases += [f"{name}_ = {name}"] if f"{name}_(" in "\n".join(offered) else []
     kernels = tuple(drivers.book.functions.values())
-    code = "\n".join((PREAMBLE, *offered, door, *driving, *kernels))
+    code = "\n".join((PREAMBLE, *offered, door, *driving, *kernels, *aliases))
     runtime = template("runtime.py.jinja").render(
         name=_literal(program.name), spec_lines=spec_lines(program)
     )
@@ -85,7 +90,7 @@ def emit(
         door=door,
         drivers=tuple(driving),
         kernels=kernels,
-        helpers=tuple(helpers),
+        helpers=(*helpers, *aliases),
     )
     return Source(program.name, text.rstrip("\n") + "\n", captions)
 
@@ -96,9 +101,14 @@ def _door(forms: Forms) -> str:
     lines = door_lines(forms.program, forms.domain is not None)
     return "\n".join((
         fold(f"def _door({parameters}):"),
-        '    """Return the checked arrays, their sizes, the dtype, and whether a batch axis was added."""',
+        '    """Return the checked arrays, their sizes, the dtype, and if one sample was given."""',
         *(fold(f"    {line}") for line in lines),
     ))  # fmt: skip
+
+
+def _aside(text: str, name: str) -> str:
+    """Return a function that calls `name_` where an array called `name` hides a function."""
+    return re.sub(rf"(?<!\w){name}\(", f"{name}_(", text)
 
 
 def _used(runtime: str, helpers: list[str], code: str) -> list[str]:

@@ -43,7 +43,8 @@ class Source:
         if not 1 <= span.line <= len(lines):
             return ""
         line = lines[span.line - 1]
-        width = span.end_column - span.column if span.end_line == span.line else 1
+        end = span.end_column if span.end_line == span.line else len(line.rstrip()) + 1
+        width = end - span.column
         if len(line) > WIDEST:
             line, begin, width = _excerpt(line, span.column - 1, width)
             return f"    {line}\n    {' ' * begin}{'^' * max(1, width)}"

@@ -54,6 +54,11 @@ _BINARY: dict[type[ast.operator], BinaryOperator] = {
     ast.BitOr: "|",
     ast.Mod: "·",
 }
+_OTHER_OPERATORS: dict[type[ast.operator], str] = {
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitXor: "^",
+}
 _UNARY: dict[type[ast.unaryop], UnaryOperator] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 _COMPARE: dict[type[ast.cmpop], CompareOperator] = {
     ast.Lt: "<",
@@ -90,9 +95,10 @@ def expression(node: ast.expr, script: Script) -> Expr:
     reader = _READERS.get(type(node))
     if reader is None:
         message, hint = _REFUSED.get(
-            type(node), (f"{type(node).__name__} is not part of the layer language", "")
+            type(node),
+            (f"{type(node).__name__} is not part of the layer language", "leave it out"),
         )
-        raise script.error(message, node, hint or None)
+        raise script.error(message, node, hint)
     return reader(node, script)
 
 
@@ -148,7 +154,9 @@ def _binary(node: ast.expr, script: Script) -> Expr:
     operator = _BINARY.get(type(node.op))
     if operator is None:
         place = script.operator(node.left, node.right)
-        raise script.error("this operator is not part of the layer language", place)
+        mark = _OTHER_OPERATORS.get(type(node.op), "this operator")
+        message = f"{mark} is not part of the layer language"
+        raise script.error(message, place, "operators are + - * / ** @ and, of masks, & | ~")
     left, right = expression(node.left, script), expression(node.right, script)
     made = Binary(operator, left, right, script.span(node))
     _require_finite(made, script)
@@ -213,7 +221,7 @@ def _call(node: ast.expr, script: Script) -> Expr:
     seen: set[str] = set()
     for keyword, made in zip(node.keywords, keywords, strict=True):
         if made.name in seen:
-            raise script.error(f"{made.name}= is given twice", keyword)
+            raise script.error(f"{made.name}= is given twice", keyword, "give it once")
         seen.add(made.name)
     return Call(name, arguments, keywords, script.span(node))
 
@@ -240,7 +248,8 @@ def _sequence(node: ast.List | ast.Tuple, script: Script) -> Expr:
 
 def _keyword(node: ast.keyword, script: Script, function: str) -> Keyword:
     if node.arg is None:
-        raise script.error("`**` before an argument is not part of the layer language", node)
+        hint = "write them out"
+        raise script.error("`**` before an argument is not part of the layer language", node, hint)
     value = node.value
     made: Expr
     if isinstance(value, ast.Constant) and (value.value is None or isinstance(value.value, bool)):
@@ -253,7 +262,8 @@ def _keyword(node: ast.keyword, script: Script, function: str) -> Keyword:
 def _reduction(node: ast.Call, head: ast.Subscript, script: Script) -> Expr:
     """Read `sum[k, q: 2](body)`."""
     if not isinstance(head.value, ast.Name):
-        raise script.error("only a name can be called", head)
+        hint = "indices are bound so: sum[k](x[k])"
+        raise script.error("only a name can be called", head, hint)
     name = fold(head.value.id)
     if name not in REDUCTIONS:
         hint = f"indices are bound by {', '.join(REDUCTIONS)}"
@@ -293,7 +303,8 @@ def _subscript(node: ast.expr, script: Script) -> Expr:
         raise script.error("an empty subscript has no meaning", node, "leave it out")
     items = tuple(_item(part, script) for part in parts)
     if sum(isinstance(item, Dots) for item in items) > 1:
-        raise script.error("a subscript holds `...` once at most", node)
+        hint = "keep one; it stands for all axes that are left"
+        raise script.error("a subscript holds `...` once at most", node, hint)
     return Subscript(expression(node.value, script), items, script.span(node))
 
 

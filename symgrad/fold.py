@@ -86,17 +86,28 @@ def _items(inner: str) -> list[str]:
         return [inner]
     cuts = [p + 1 for p, c, d in _depths(inner) if c == "," and d == 0]
     if not cuts:
-        signs = [p for p, c, d in _depths(inner) if c in "+-*/" and d == 0]
-        cuts = [p for p in signs if p and inner[p - 1] == " " and inner[p + 1 : p + 2] == " "]
+        cuts = _operators(inner)
     ends = [*cuts, len(inner)]
     pieces = [inner[a:b].strip() for a, b in zip([0, *ends], ends, strict=False)]
     return [p for p in pieces if p]
 
 
+def _operators(text: str) -> list[int]:
+    """Return where `+` and `-` stand outside brackets, or `*` and `/` if there are none."""
+    outside = [(p, c) for p, c, depth in _depths(text) if c in "+-*/" and depth == 0]
+    signs = [(p, c) for p, c in outside if p and text[p - 1] == text[p + 1 : p + 2] == " "]
+    return [p for p, c in signs if c in "+-"] or [p for p, _ in signs]
+
+
 def _filled(items: Sequence[str], indent: str) -> list[str]:
     """Return lines that hold as many items each as fit."""
     lines: list[str] = []
+    pieces: list[str] = []
     for item in items:
+        too_long = len(indent) + len(item) > WIDTH and not _groups(item)
+        ends = [*(_operators(item) if too_long else ()), len(item)]
+        pieces += [item[a:b].strip() for a, b in zip([0, *ends], ends, strict=False)]
+    for item in pieces:
         if lines and len(lines[-1]) + 1 + len(item) <= WIDTH and "\n" not in lines[-1]:
             lines[-1] += f" {item}"
         else:

@@ -137,13 +137,26 @@ def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
     per_sample = _vjp(derivation, Names(program), supply, per_sample=True)
     own = {d.name for d in program.definitions}
     saved = dict.fromkeys(
-        n for f in (vjp, per_sample) for d in f.definitions if d.name not in own
-        for n in reads(d) if n in own
+        n
+        for f in (vjp, per_sample)
+        for d in f.definitions
+        if d.name not in own
+        for n in reads(d)
+        if n in own
     )
     jvp = _jvp(derivation, Names(program), supply)
     domain = _domain(program) if check_domain and program.conditions else None
     return Forms(
-        program, derivation, forward, factors, structured, vjp, per_sample, jvp, tuple(saved), domain
+        program,
+        derivation,
+        forward,
+        factors,
+        structured,
+        vjp,
+        per_sample,
+        jvp,
+        tuple(saved),
+        domain,
     )
 
 
@@ -259,9 +272,7 @@ def _tied_axis(delta: Delta, jacobian: Jacobian) -> Index | None:
     return _tie_of(delta, jacobian)[0]
 
 
-def _drops(
-    factor: Scalar, shared: Sequence[Delta], tied: set[Index], jacobian: Jacobian
-) -> bool:
+def _drops(factor: Scalar, shared: Sequence[Delta], tied: set[Index], jacobian: Jacobian) -> bool:
     return isinstance(factor, Delta) and factor in shared and _tied_axis(factor, jacobian) in tied
 
 
@@ -293,7 +304,9 @@ def _labelled(
     tied = {i for d in deltas for i in indices_of(d)}
     if not outward and (not accesses or tied & out):
         ones = [i for i in jacobian.out if i in tied]
-        factors.append(Factor(next(letters), None, tuple((*_batch_of(derivation, jacobian), *ones))))
+        factors.append(
+            Factor(next(letters), None, (*_batch_of(derivation, jacobian), *ones))
+        )
     factors += [_factor(next(letters), a) for a in local]
     return FactoredTerm(deltas, _covering(derivation, jacobian, deltas, factors))
 
@@ -313,6 +326,10 @@ def _covering(
         if missing:
             old = result[place]
             together = tuple(i for i in order if i in (*old.indices, *missing))
+            if tuple(i for i in together if i in old.indices) != old.indices:
+                # an array's own axes keep their order
+                sides = (missing, old.indices) if place == 0 else (old.indices, missing)
+                together = (*sides[0], *sides[1])
             spread = (*old.spread, *missing) if old.array is not None else ()
             result[place] = _replace(old, indices=together, spread=spread)
     return tuple(result)
@@ -369,7 +386,8 @@ def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:
     program, selection = derivation.program, derivation.selection
     active = depends(program, selection.names)
     tangent = {
-        n: names.new(f"t_{n}") for n in (*selection.names, *(d.name for d in program.definitions))
+        n: names.new(f"t_{n}")
+        for n in (*selection.names, *(d.name for d in program.definitions))
         if n in active
     }
     given = []
@@ -396,12 +414,12 @@ def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:
         )
     results = []
     for output in program.outputs:
-        definition = program.definition(output)
-        assert definition is not None
+        own = program.definition(output)
+        assert own is not None
         if output not in tangent or not any(d.name == tangent[output] for d in definitions):
             tangent[output] = names.new(f"t_{output}")
-            definitions.append(Definition(tangent[output], definition.indices, (), written=False))
-        results.append(Result((output,), tangent[output], definition.indices))
+            definitions.append(Definition(tangent[output], own.indices, (), written=False))
+        results.append(Result((output,), tangent[output], own.indices))
     wanted = [r.array for r in results]
     return Form("jvp", needed(definitions, wanted), tuple(results), tuple(given))
 

@@ -34,7 +34,7 @@ from symgrad.syntax import (
 from symgrad.vocabulary import CONSTANTS, FUNCTION_NAMES, GREEK, ROLES, SIZE_ARGUMENTS
 
 
-def require_free(name: str, span: Span, source: Source, what: str) -> None:
+def require_free(name: str, span: Span | None, source: Source, what: str) -> None:
     """Raise LayerSyntaxError if the language or Python owns a name."""
     if name in CONSTANTS:
         message, hint = f"{name} is the constant π", "choose another name"

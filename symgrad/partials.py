@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Literal
 
 from symgrad.errors import InternalError
 from symgrad.functions import partial
 from symgrad.program import (
+    BATCH,
     Access,
     Affine,
     Apply,
@@ -166,7 +168,7 @@ def _winner(definition: Definition, body: Reduce, new_name: NewName) -> Definiti
     """Return the definition of the position where the extremum is first attained."""
     if len(body.bound) != 1:
         raise InternalError("an extremum over several indices must be split before derivation")
-    kind = "argmax" if body.kind == "max" else "argmin"
+    kind: Literal["argmax", "argmin"] = "argmax" if body.kind == "max" else "argmin"
     name = new_name(f"{kind}_{definition.name}")
     return Definition(name, definition.indices, Reduce(kind, body.bound, body.body), written=False)
 
@@ -218,9 +220,9 @@ def _moved(position: Position, there: dict[Index, Index]) -> Position:
     return Affine.of(there[bare]) if bare in there and bare is not None else position
 
 
-def split_extrema(definitions: Sequence[Definition], supply: Supply, new_name: NewName) -> tuple[
-    Definition, ...
-]:
+def split_extrema(
+    definitions: Sequence[Definition], supply: Supply, new_name: NewName
+) -> tuple[Definition, ...]:
     """Write max and min over several indices as a chain over one each (first winner kept)."""
     result: list[Definition] = []
     for definition in definitions:
@@ -228,7 +230,7 @@ def split_extrema(definitions: Sequence[Definition], supply: Supply, new_name: N
         while isinstance(body, Reduce) and body.kind in ("max", "min") and len(body.bound) > 1:
             inner_name = new_name(f"{definition.name}_inner")
             indices = (*definition.indices, *body.bound[:-1])
-            own = {i: supply.fresh(i.name, i.dim) for i in indices if i in body.bound}
+            own = {i: supply.fresh(i.name, i.dim) for i in indices if i.dim != BATCH}
             moved = substitute(body.body, {i: Affine.of(f) for i, f in own.items()})
             inner = Reduce(body.kind, body.bound[-1:], moved)
             named = tuple(own.get(i, i) for i in indices)

@@ -14,7 +14,7 @@ from symgrad.door import size_names
 from symgrad.fold import fold, fold_prose
 from symgrad.forms import Factor, Forms, Structured
 from symgrad.program import Array, Index
-from symgrad.write_driver import shape_text
+from symgrad.write_driver import shape_text, tuple_text
 from symgrad.write_kernel import mentions
 
 
@@ -35,12 +35,12 @@ def publics(forms: Forms) -> list[str]:
 def form_names(forms: Forms, parameters: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the functions that some parameters have."""
     arrays = [a.name for a in forms.program.arrays]
-    solid = {s.jacobian.parameter for s in forms.structured if s.compact is None}
+    sparse = {s.jacobian.parameter for s in forms.structured if s.shared}
     return tuple(
         _form_name(p, suffix, arrays)
         for p in parameters
         for suffix in ("", "_compact", "_factors")
-        if suffix != "_compact" or p not in solid
+        if suffix != "_compact" or p in sparse
     )
 
 
@@ -66,6 +66,10 @@ class Publics:
         self.outputs = program.outputs
         self.several = len(self.outputs) > 1
         self.batched = any(a.batched for a in program.arrays)
+        self.inputs = [
+            a.name for a in program.arrays
+            if a.batched and a.name in forms.derivation.selection.names
+        ]  # fmt: skip
 
     def parameters(self, more: Sequence[str] = (), keywords: Sequence[str] = ()) -> str:
         """Return the signature: arrays, further positional ones, then keywords and defaults."""
@@ -83,15 +87,18 @@ class Publics:
         """Return a name for our own argument that no array of the layer has."""
         return own_name(wish, self.names)
 
-    def door(self) -> str:
-        """Return the line that checks the arguments."""
-        return f"arrays, sizes, dtype, single = _door({', '.join(self.names)})"
+    def door(self, text: str) -> str:
+        """Return the line that checks the arguments and keeps what the text needs."""
+        kept = ("arrays", "sizes", "dtype", "single")
+        shown = ", ".join(n if mentions(text, n) else "_" for n in kept)
+        return f"{shown} = _door({', '.join(self.names)})"
 
     def function(self, name: str, signature: str, doc: Sequence[str], lines: Sequence[str]) -> str:
-        """Return a function's text."""
+        """Return a function's text; it goes through the door first."""
         text = fold_prose("\n".join((doc[0], "", *doc[1:], "")), "    ") if doc[1:] else doc[0]
         text = re.sub(r"^ +\n", "\n", text, flags=re.MULTILINE)
-        body = (fold(f"    {line}") if line else "" for line in lines)
+        opened = (self.door("\n".join(lines)), *lines)
+        body = (fold(f"    {line}") if line else "" for line in opened)
         return "\n".join((fold(f"def {name}({signature}):"), f'    """{text}"""', *body))
 
     def shape(self, indices: Sequence[Index]) -> str:
@@ -110,13 +117,13 @@ class Publics:
     def forward(self) -> str:
         """Return the text of `forward`."""
         shapes = [f"{o}{self.shape(self.own_indices(o))}" for o in self.outputs]
-        lines = [self.door(), self.unbatched("_forward(arrays, sizes, dtype)")]
+        lines = [self.unbatched("_forward(arrays, sizes, dtype)")]
         lines.append("return outputs" if self.several else "return outputs[0]")
         return self.function("forward", self.parameters(), [f"Return {', '.join(shapes)}."], lines)
 
     def unbatched(self, outputs: str) -> str:
         """Return the line that takes the batch axis off the outputs where one sample was given."""
-        return f"outputs = _unbatched({outputs}, single)" if self.batched else f"outputs = {outputs}"
+        return f"outputs = {f'_unbatched({outputs}, single)' if self.batched else outputs}"
 
     def own_indices(self, output: str) -> tuple[Index, ...]:
         """Return an output's indices without the batch."""
@@ -132,7 +139,7 @@ class Publics:
         """Return `jac_θ`, `jac_θ_compact` where there are zeros, and `jac_θ_factors`."""
         structured = self.of(parameter)
         texts = [self.expanded(parameter, structured, "dense", self.form_name(parameter, ""))]
-        if all(s.compact is not None for s in structured):
+        if any(s.shared for s in structured):
             name = self.form_name(parameter, "_compact")
             texts.append(self.expanded(parameter, structured, "compact", name))
         texts.append(self.factors(parameter, structured))
@@ -149,7 +156,7 @@ class Publics:
         doc = []
         for s in structured:
             words = caption(s, self.batched)
-            if kind == "dense":
+            if kind == "dense" or s.compact is None:
                 indices = (*s.jacobian.out, *s.jacobian.theta)
                 doc.append(f"Return d{s.jacobian.output}/d{parameter}, {self.shape(indices)}.")
                 doc.append(f"Entry [{', '.join(words.axes)}] = {words.formula}.")
@@ -161,17 +168,15 @@ class Publics:
                 )
                 doc.append(f"The Jacobian is {words.structure}.")
         out = self.own("out")
-        lines = [self.door(), f'v = _sweep(arrays, sizes, dtype, "{parameter}")']
+        drivers = [f"_{'dense' if s.compact is None else kind}_{s.key}" for s in structured]
+        lines = [f'v = _sweep(arrays, sizes, dtype, "{parameter}")']
         if self.several:
             lines.append(f"outs = _outs({out}, {len(structured)})")
-            calls = [
-                f"_{kind}_{s.key}(arrays, sizes, dtype, v, single, outs[{n}])"
-                for n, s in enumerate(structured)
-            ]
-            lines += ["return (", *(f"    {c}," for c in calls), ")"]
+            common = "arrays, sizes, dtype, v, single"
+            calls = [f"    {d}({common}, outs[{n}])," for n, d in enumerate(drivers)]
+            lines += ["return (", *calls, ")"]
         else:
-            key = structured[0].key
-            lines.append(f"return _{kind}_{key}(arrays, sizes, dtype, v, single, {out})")
+            lines.append(f"return {drivers[0]}(arrays, sizes, dtype, v, single, {out})")
         return self.function(name, self.parameters(keywords=[f"{out}=None"]), doc, lines)
 
     def factors(self, parameter: str, structured: Sequence[Structured]) -> str:
@@ -187,8 +192,10 @@ class Publics:
                     value = self.factor_text(factor)
                     entries.append(f'"{factor.label}": {value}')
             tables.append("{" + ", ".join(entries) + "}")
-        lines = [self.door(), f'v = _sweep(arrays, sizes, dtype, "{parameter}")']
-        lines += self.sizes_line(" ".join(tables))
+        text = " ".join(tables)
+        lines = self.sizes_line(text)
+        if mentions(text, "v"):
+            lines.insert(0, f'v = _sweep(arrays, sizes, dtype, "{parameter}")')
         if self.several:
             lines += ["return (", *(f"    {t}," for t in tables), ")"]
         else:
@@ -206,12 +213,12 @@ class Publics:
                 kept = ", ".join("None" if i in factor.spread else ":" for i in factor.indices)
                 text = f"_spread({text}[{kept}], {shape})"
         if self.forms.program.batch in factor.indices:
-            return f"({text}[0] if single else {text})"
+            return f"_first({text}, single)"
         return text
 
     def jacobian(self) -> str:
         """Return the text of `jacobian`: all dense Jacobians from one pass."""
-        lines = [self.door(), "v = _sweep(arrays, sizes, dtype)", "return {"]
+        lines = ["v = _sweep(arrays, sizes, dtype)", "return {"]
         for s in self.forms.structured:
             jacobian = s.jacobian
             key = f'"{jacobian.parameter}"'
@@ -224,8 +231,8 @@ class Publics:
 
     def seed_lines(self, u: str) -> list[str]:
         """Return the line that checks `u` (a tuple for several outputs)."""
-        shapes = "".join(f"{self.out_shape(o)}, " for o in self.outputs).rstrip(" ")
-        return [f"vectors = _cotangents({u}, ({shapes}), dtype, single)"]
+        shapes = tuple_text([self.out_shape(o) for o in self.outputs])
+        return [f"vectors = _cotangents({u}, {shapes}, dtype, single)"]
 
     def sizes_line(self, text: str) -> list[str]:
         """Return the line that unpacks the sizes if the text needs them."""
@@ -240,12 +247,14 @@ class Publics:
         per_sample = name != "vjp"
         checks = self.seed_lines(u)
         lines = [
-            self.door(), *self.sizes_line(" ".join(checks)), *checks,
+            *self.sizes_line(" ".join(checks)), *checks,
             "v = _record(arrays, sizes, dtype)",
             *self.leaving(driver, per_sample),
         ]
-        what = "for every sample" if per_sample else "summed over samples and outputs"
-        doc = [f"Return {{θ: gradient of u . y}}, {what} (inputs keep the batch axis)."]
+        what = "for every sample" if per_sample else "summed over samples"
+        doc = [f"Return {{θ: gradient of u . y}}{f', {what}' if self.batched else ''}."]
+        if self.inputs and not per_sample:
+            doc.append(f"Those of {', '.join(self.inputs)} keep the batch axis.")
         return self.function(name, self.parameters([u]), doc, lines)
 
     def leaving(self, driver: str, per_sample: bool) -> list[str]:
@@ -283,7 +292,7 @@ class Publics:
         tangents = self.own("tangents")
         checks = self.tangent_lines(tangents)
         lines = [
-            self.door(), *self.sizes_line(" ".join(checks)), *checks,
+            *self.sizes_line(" ".join(checks)), *checks,
             self.unbatched("_tangent(arrays, sizes, dtype, t)"),
         ]
         lines.append("return outputs" if self.several else "return outputs[0]")
@@ -293,12 +302,11 @@ class Publics:
     def pullback(self) -> str:
         """Return the text of `pullback`."""
         checks = self.seed_lines("u")
-        outputs = ", ".join(self.repeated(o) for o in self.outputs)
+        outputs = tuple_text([self.repeated(o) for o in self.outputs])
         lines = [
-            self.door(),
             *self.sizes_line(f"{' '.join(checks)} {outputs}"),
             "v = _record(arrays, sizes, dtype)",
-            self.unbatched(f"({outputs},)"),
+            self.unbatched(outputs),
             "",
             "def pull(u):",
             '    """Return {θ: gradient of u . y}; no definition is evaluated again."""',
@@ -307,13 +315,19 @@ class Publics:
             "",
             f"return {'outputs' if self.several else 'outputs[0]'}, pull",
         ]
-        doc = ["Return the outputs and a function from u to {θ: gradient of u . y}."]
+        doc = [
+            "Return the outputs and a function from u to {θ: gradient of u . y}.",
+            "It reads the given arrays: they must not change before it was called.",
+        ]
         return self.function("pullback", self.parameters(), doc, lines)
 
     def repeated(self, output: str) -> str:
-        """Return an output kept by `_record`, repeated where the batch shares it."""
+        """Return an output kept by `_record`, repeated where the batch shares it.
+
+        What `pull` reads again is copied: callers may write into what they get.
+        """
         definition = self.forms.program.definition(output)
         assert definition is not None
         if self.forms.program.batch in definition.indices or not self.batched:
-            return f'v["{output}"]'
+            return f'v["{output}"]{".copy()" if output in self.forms.saved else ""}'
         return f'_repeated(v["{output}"], n_B)'

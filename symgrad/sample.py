@@ -7,6 +7,7 @@ Normal numbers first; arrays in a violated domain are drawn again, positive, the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from symgrad.dims import Dim
 from symgrad.errors import ShapeError, ValidationError
 from symgrad.interpret import Functions, domains_hold
+from symgrad.intervals import Interval, intervals
 from symgrad.program import (
     BATCH,
     Array,
@@ -145,10 +147,11 @@ def draw_arrays(
     """
     kinds: dict[str, str] = {array.name: kind for array in program.arrays}
     ways = [way for way in DRAWS if way != kind]
+    between = intervals(program)
     violated: list[int] = []
     for attempt in range(TRIES):
         arrays = {
-            array.name: _draw(array, rng, sizes, batch, kinds[array.name])
+            array.name: _draw(array, rng, sizes, batch, kinds[array.name], between)
             for array in program.arrays
         }
         held = domains_hold(program, arrays, functions=functions)
@@ -157,7 +160,8 @@ def draw_arrays(
             return arrays
         for place in violated:
             for name in _declared_in(program, place):
-                kinds[name] = ways[attempt % len(ways)]
+                bounded = name in between and not attempt % 2
+                kinds[name] = "between" if bounded else ways[attempt % len(ways)]
     texts = ", ".join(program.conditions[place].text for place in violated)
     raise ValidationError(
         f"no test point satisfies assert {texts}",
@@ -183,7 +187,12 @@ def _declared_in(program: Program, place: int) -> tuple[str, ...]:
 
 
 def _draw(
-    array: Array, rng: np.random.Generator, sizes: Mapping[str, int], batch: int, kind: str
+    array: Array,
+    rng: np.random.Generator,
+    sizes: Mapping[str, int],
+    batch: int,
+    kind: str,
+    between: Mapping[str, Interval],
 ) -> Any:
     if array.default is not None:
         return array.default
@@ -193,10 +202,23 @@ def _draw(
     if array.role == "index":
         assert array.vocabulary is not None
         return rng.integers(0, array.vocabulary.evaluate(sizes), size=shape)
+    if kind == "between":
+        return _inside(rng, shape, between[array.name])
     values = DRAWS[kind](rng, shape)
     if kind == "normal" and array.role != "input" and len(shape) > 1:
         values = values / np.sqrt(max(1, shape[-1]))
     return np.asarray(values)
+
+
+def _inside(rng: np.random.Generator, shape: tuple[int, ...], interval: Interval) -> Values:
+    """Draw well inside an interval; an open end is a unit, or as far as the other, away."""
+    low, high = interval
+    if not isfinite(low) and not isfinite(high):
+        return np.asarray(rng.standard_normal(shape))
+    reach = 2 * max(1.0, abs(low if isfinite(low) else high))
+    low = low if isfinite(low) else high - reach
+    high = high if isfinite(high) else low + reach
+    return np.asarray(low + (high - low) * rng.uniform(0.1, 0.9, shape))
 
 
 def _definite(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:

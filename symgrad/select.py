@@ -6,14 +6,13 @@ Constants and indices are never selected, whatever is asked.
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Union
 
 from symgrad.derivation import Selection
-from symgrad.errors import SelectionError
+from symgrad.errors import SelectionError, similar
 from symgrad.program import Program
 
 Wrt = Union[str, Sequence[str]]
@@ -51,7 +50,8 @@ def choose(wrt: Wrt, allowed: Mapping[str, str], everything: Mapping[str, str]) 
     return names
 
 
-def _patterns(wrt: Wrt) -> Iterable[str]:
+def _patterns(wrt: object) -> Iterable[str]:
+    """Return the patterns of a selection; raise SelectionError for what is none."""
     if isinstance(wrt, str):
         return (wrt,)
     if isinstance(wrt, Mapping):
@@ -59,10 +59,14 @@ def _patterns(wrt: Wrt) -> Iterable[str]:
             "wrt as a mapping to parts of arrays is not supported yet",
             hint="select whole arrays and take the part of the result",
         )
+    if not isinstance(wrt, Iterable):
+        hint = 'as in wrt="params", or wrt=["W", "b"]'
+        raise SelectionError(f"wrt is {wrt!r}, expected names", hint=hint)
     patterns = tuple(wrt)
     for pattern in patterns:
         if not isinstance(pattern, str):
-            raise SelectionError(f"wrt holds {pattern!r}, expected names", hint='as in wrt=["W", "b"]')
+            hint = 'as in wrt=["W", "b"]'
+            raise SelectionError(f"wrt holds {pattern!r}, expected names", hint=hint)
     return patterns
 
 
@@ -82,9 +86,10 @@ def _matches(pattern: str, allowed: Mapping[str, str], everything: Mapping[str, 
         found = {n for n in allowed if fnmatchcase(n, pattern)}
         if found:
             return found
-    near = difflib.get_close_matches(pattern, [*allowed, *ROLES], 1)
-    meant = f"; did you mean {near[0]}?" if near else ""
-    raise SelectionError(f"wrt: no array matches {pattern!r}{meant}", hint=f"the layer has {_listed(allowed)}")
+    near = similar(pattern, (*allowed, *ROLES))
+    meant = f"; did you mean {near}?" if near else ""
+    message = f"wrt: no array matches {pattern!r}{meant}"
+    raise SelectionError(message, hint=f"the layer has {_listed(allowed)}")
 
 
 def _listed(allowed: Mapping[str, str]) -> str:

@@ -24,7 +24,8 @@ from symgrad.characters import (
 )
 from symgrad.errors import Source
 from symgrad.expressions import expression
-from symgrad.statements import assignment, python_tree
+from symgrad.python_tree import python_tree
+from symgrad.statements import assignment
 from symgrad.syntax import Assign, Declaration, Layer
 from symgrad.vocabulary import CONSTANTS, FUNCTION_NAMES, REDUCTIONS, RESERVED
 
@@ -94,7 +95,8 @@ def shorthand(source: Source, tokens: tuple[Token, ...], stated: tuple[Declarati
             raise script.error("a start alone is no layer", node, "write the step too")
         statement, said = made, splits
     else:
-        raise script.error("a one-liner is an expression or an assignment", node)
+        hint = "write y = ..., with the value behind it"
+        raise script.error("a one-liner is an expression or an assignment", node, hint)
     return assume(statement, stated, source, said)
 
 

@@ -6,6 +6,9 @@ Letters are chosen line by line, so that no index is called like an array or a d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from symgrad.derivation import Jacobian
 from symgrad.program import (
     BATCH,
     Access,
@@ -37,7 +40,7 @@ _INFIX = {
     "eq": (" == ", 4), "ne": (" != ", 4), "and_": (" & ", 3), "or_": (" | ", 2),
 }  # fmt: skip
 _ATOM = 9
-_BATCH_LETTERS = ("b", "B", "β", *(f"b{n}" for n in range(1000)))
+_BATCH_LETTERS = ("b", "β", "s", *(f"b{n}" for n in range(1000)))
 
 
 def show(program: Program) -> str:
@@ -46,13 +49,21 @@ def show(program: Program) -> str:
     lines += [_declaration(array) for array in program.arrays]
     lines += [_definition(made, program) for made in program.definitions]
     for condition in program.conditions:
-        letters = _letters(program, condition.indices)
+        letters = line_letters(program, condition.indices)
         lines.append(f"assert {_scalar(condition.mask, letters)[0]}")
     lines += [f"check 0 <= {c.low} and {c.high} <= {c.limit}" for c in program.checks]
     return "\n".join((*lines, f"return {', '.join(program.outputs)}"))
 
 
-def _letters(program: Program, free: tuple[Index, ...]) -> Letters:
+def show_jacobian(jacobian: Jacobian, program: Program) -> str:
+    """Return one Jacobian, a sum of terms over its output's and its parameter's indices."""
+    letters = line_letters(program, (*jacobian.out, *jacobian.theta))
+    ranges = [f"{letters.take(i)}: {i.dim}" for i in (*jacobian.out, *jacobian.theta)]
+    head = f"d{jacobian.output}/d{jacobian.parameter}"
+    return f"{head}[{', '.join(ranges)}] = {_sum(jacobian.terms, letters)}"
+
+
+def line_letters(program: Program, free: Sequence[Index]) -> Letters:
     """Return the letters of a line; the batch has the same one in all lines."""
     letters = Letters.of(program)
     letters.used[program.batch] = next(c for c in _BATCH_LETTERS if c not in letters.taken)
@@ -69,25 +80,20 @@ def _declaration(array: Array) -> str:
 
 
 def _definition(made: Definition, program: Program) -> str:
-    letters = _letters(program, made.indices)
+    letters = line_letters(program, made.indices)
     ranges = [
         letters.take(i) if i.dim == BATCH else f"{letters.take(i)}: {i.dim}" for i in made.indices
     ]
     left = f"{made.name}[{', '.join(ranges)}]" if ranges else made.name
-    body = _body(made, letters)
+    body = body_text(made, letters)
     return f"{left} = stop_gradient({body})" if made.frozen else f"{left} = {body}"
 
 
-def _body(made: Definition, letters: Letters) -> str:
+def body_text(made: Definition, letters: Letters) -> str:
+    """Return the right side of a definition."""
     body = made.body
     if isinstance(body, tuple):
-        if not body:
-            return "0"
-        text = _term(body[0], letters)
-        for term in body[1:]:
-            written = _term(term, letters)
-            text += f" - {written[1:]}" if written.startswith("-") else f" + {written}"
-        return text
+        return _sum(body, letters)
     with letters.bind(body.bound) as names:
         inner = _scalar(body.body, letters)[0]
         head = f"{body.kind}[{', '.join(_ranged(names, body.bound))}]({inner})"
@@ -95,6 +101,18 @@ def _body(made: Definition, letters: Letters) -> str:
         return f"{head}[{', '.join(letters.take(i) for i in body.at)}]"
     assert isinstance(body, Reduce)
     return head
+
+
+def _sum(terms: Sequence[Term], letters: Letters) -> str:
+    """Return terms added up; 0 if there are none."""
+    text = ""
+    for term in terms:
+        written = _term(term, letters)
+        if not text:
+            text = written
+        else:
+            text += f" - {written[1:]}" if written.startswith("-") else f" + {written}"
+    return text or "0"
 
 
 def _ranged(names: tuple[str, ...], bound: tuple[Index, ...]) -> list[str]:
@@ -116,6 +134,16 @@ def _term(term: Term, letters: Letters) -> str:
         bound = ", ".join(_ranged(names, term.bound))
         total = f"sum[{bound}]({_product(inner, letters, alone=len(inner) == 1)})"
     return f"{sign}{_product(outer, letters, alone=False)}*{total}" if outer else sign + total
+
+
+def product_text(factors: Sequence[Scalar], letters: Letters) -> str:
+    """Return a product written; 1 if there are no factors."""
+    return _product(list(factors), letters, alone=len(factors) == 1)
+
+
+def scalar_text(scalar: Scalar, letters: Letters) -> str:
+    """Return a scalar written."""
+    return _scalar(scalar, letters)[0]
 
 
 def _product(factors: list[Scalar], letters: Letters, *, alone: bool) -> str:

@@ -17,7 +17,7 @@ from symgrad.characters import Script, Token, fold, span_in
 from symgrad.declarations import declaration, dim
 from symgrad.errors import LayerSyntaxError, Source
 from symgrad.expressions import binder, expression, subscript_parts
-from symgrad.python import python_tree
+from symgrad.python_tree import keyword_as_name, python_tree
 from symgrad.syntax import (
     Alias,
     Assign,
@@ -213,9 +213,9 @@ def _macro(node: ast.stmt, lines: _Lines) -> None:
 def _macro_arguments(node: ast.FunctionDef, script: Script) -> tuple[str, ...]:
     spec = node.args
     if node.decorator_list:
-        raise script.error("a macro has no decorators", node.decorator_list[0])
+        raise script.error("a macro has no decorators", node.decorator_list[0], "leave it out")
     if node.returns is not None:
-        raise script.error("a macro has no annotations", node.returns)
+        raise script.error("a macro has no annotations", node.returns, "leave it out")
     odd: list[ast.AST] = [*spec.defaults, *(d for d in spec.kw_defaults if d is not None)]
     odd.extend(arg for arg in (spec.vararg, spec.kwarg) if arg is not None)
     odd.extend((*spec.kwonlyargs, *spec.posonlyargs))
@@ -226,7 +226,8 @@ def _macro_arguments(node: ast.FunctionDef, script: Script) -> tuple[str, ...]:
     names: list[str] = []
     for arg in spec.args:
         if fold(arg.arg) in names:
-            raise script.error(f"the argument {fold(arg.arg)} stands twice", arg)
+            hint = "give each argument a name of its own"
+            raise script.error(f"the argument {fold(arg.arg)} stands twice", arg, hint)
         names.append(fold(arg.arg))
     return tuple(names)
 
@@ -236,6 +237,8 @@ def _bare(node: ast.stmt, lines: _Lines) -> None:
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         hint = "the title is the first line; comments start with #"
         raise lines.script.error("a string has no meaning here", node, hint)
+    if isinstance(value, ast.Lambda):  # `lambda: param` is a value to Python
+        raise keyword_as_name(lines.script) or lines.script.error("this has no name", node)
     expression(value, lines.script)
     raise lines.script.error("this value has no name", node, "write y = ...")
 
@@ -250,7 +253,8 @@ def _aliases(source: Source, tokens: tuple[Token, ...]) -> tuple[Alias, ...]:
             name, original = fold(found[1]), found[2]
             span = span_in(source, token.start, token.end)
             if not name.isidentifier():
-                raise LayerSyntaxError(f"{name} is not a name", span, source)
+                hint = "write # name: a_b = a.b"
+                raise LayerSyntaxError(f"{name} is not a name", span, source, hint)
             for other in made:
                 if name == other.name or original == other.original:
                     message = f"{name} = {original} collides with {other.name} = {other.original}"

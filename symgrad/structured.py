@@ -21,6 +21,8 @@ from symgrad.program import BATCH, Affine, Index
 
 Values = NDArray[Any]
 Key = Any
+Pieces = tuple[dict[Index, Index], list[Values], list[tuple[Index, ...]]]
+"""A renaming of axes by deltas, factor arrays, and the axes of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +191,7 @@ class Block:
                 seen |= {e for e in ends if e is not None}
         return False
 
-    def _operands(
-        self, term: FactoredTerm
-    ) -> tuple[dict[Index, Index], list[Values], list[tuple[Index, ...]]]:
+    def _operands(self, term: FactoredTerm) -> Pieces:
         """Return the renaming by deltas, the factor arrays and their axes."""
         rename: dict[Index, Index] = {}
         out = set(self._structured.jacobian.out)
@@ -247,7 +247,7 @@ class Block:
         batch = (self._b,) if self._has_batch else ()
         everything = (*batch, *jacobian.out, *jacobian.theta)
         if self._awkward:
-            pieces = [(({}), [self._whole()], [everything])]
+            pieces: list[Pieces] = [({}, [self._whole()], [everything])]
         else:
             pieces = [self._operands(t) for t in self._structured.terms]
         total = np.zeros([self._size(i) for i in result], self._done.dtype)
@@ -285,11 +285,8 @@ class Block:
         return dense[np.newaxis] if self._has_batch and self._done.single else dense
 
     def _expand(self, kind: str, out: Values | None) -> Values:
-        jacobian, done = self._structured.jacobian, self._done
-        key = jacobian.parameter
-        if not hasattr(done.module, f"_{kind}_{key}"):
-            key = f"{jacobian.output}_{key}"
-        driver = getattr(done.module, f"_{kind}_{key}")
+        done = self._done
+        driver = getattr(done.module, f"_{kind}_{self._structured.key}")
         result: Values = driver(
             done.arrays, done.size_tuple, done.dtype, done.values, done.single, out
         )
@@ -335,9 +332,16 @@ class Jacobians(Mapping[Key, Block]):
         """Return {θ: Σ_out u · J for every sample}."""
         return self._backward(u, "per_sample_vjp")
 
+    def _vectors(self, u: Any, count: int) -> Sequence[Any]:
+        if not self._several:
+            return (u,)
+        if not isinstance(u, (tuple, list)) or len(u) != count:
+            raise ArgumentError(f"u must be a tuple of {count} arrays, one an output")
+        return u
+
     def _backward(self, u: Any, form: str) -> dict[str, Values]:
         outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
-        given = dict(zip(outputs, u if self._several else (u,), strict=True))
+        given = dict(zip(outputs, self._vectors(u, len(outputs)), strict=True))
         total: dict[str, Values] = {}
         for (output, parameter), block in self._by_pair.items():
             part = getattr(block, form)(given[output])
@@ -347,6 +351,8 @@ class Jacobians(Mapping[Key, Block]):
     def jvp(self, tangents: Mapping[str, Any]) -> Any:
         """Return J t for {θ: tangent}; missing ones are zero. A tuple for several outputs."""
         known = list(dict.fromkeys(parameter for _, parameter in self._by_pair))
+        if not isinstance(tangents, Mapping):
+            raise ArgumentError("tangents must be a mapping of names to arrays")
         for name in tangents:
             if name not in known:
                 raise ArgumentError(f"no tangent for {name!r}; expected some of {known}")

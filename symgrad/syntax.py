@@ -17,7 +17,7 @@ NOWHERE = Span(0, 0, 0, 0)
 
 
 def _span() -> Span:
-    return field(default=NOWHERE, compare=False, repr=False)  # type: ignore[return-value]
+    return field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,18 @@ class Flag:
 
 
 Expr = Union[
-    Number, Name, Unary, Binary, Compare, Call, Reduction, Subscript, Transposed, Sequence, Text, Flag
+    Number,
+    Name,
+    Unary,
+    Binary,
+    Compare,
+    Call,
+    Reduction,
+    Subscript,
+    Transposed,
+    Sequence,
+    Text,
+    Flag,
 ]
 Item = Union[Expr, Slice, Dots, NewAxis]
 

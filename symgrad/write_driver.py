@@ -30,10 +30,7 @@ class KernelBook:
         text = write_kernel(kernel)
         for helper in text.helpers:
             self.helpers[helper] = None
-        if kernel.split:
-            batched = tuple(a for a in text.arrays if is_batched(a))
-        else:
-            batched = ()
+        batched = tuple(a for a in text.arrays if kernel.split and is_batched(a))
         shared = tuple(code_name(a) for a in text.arrays if a not in batched)
         batched = tuple(code_name(a) for a in batched)
         sizes = tuple(s for s in text.sizes if not (kernel.split and s == "n_B"))
@@ -51,7 +48,7 @@ class KernelBook:
             return f"{name}({', '.join((*shared, *sizes))})"
         return (
             f"_share({name}, n_B, {dim_text(kernel.work)}, "
-            f"{_tuple(batched)}, {_tuple(shared)}, {_tuple(sizes)})"
+            f"{tuple_text(batched)}, {tuple_text(shared)}, {tuple_text(sizes)})"
         )
 
     def name(self, kernel: Kernel, key: str) -> str:
@@ -78,13 +75,14 @@ def _anonymous(parameters: Sequence[str], body: str) -> str:
     return re.sub(r"(?<![\w.])[^\W\d]\w*", number, f"{', '.join(parameters)}:\n{body}")
 
 
-def _tuple(names: Sequence[str]) -> str:
+def tuple_text(names: Sequence[str]) -> str:
+    """Return a tuple of expressions as Python text."""
     return f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
 
 
 def shape_text(dims: Sequence[Dim]) -> str:
     """Return a shape as Python text."""
-    return _tuple([dim_text(d) for d in dims]) if dims else "()"
+    return tuple_text([dim_text(d) for d in dims]) if dims else "()"
 
 
 def driver_steps(
@@ -170,9 +168,10 @@ def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
     sizes = [dim_text(i.dim) for i in batch]
     for group in groups:
         factors = [dim_text(i.dim) for i in group]
-        wrapped = [f"({f})" if {"+", "-", "//"} & set(f.split()) and len(factors) > 1 else f for f in factors]
+        alone = len(factors) == 1
+        wrapped = [f if alone or f.isidentifier() or f.isdigit() else f"({f})" for f in factors]
         sizes.append(" * ".join(wrapped) or "1")
-    return _tuple(sizes)
+    return tuple_text(sizes)
 
 
-__all__ = ["KernelBook", "driver_steps", "product_line", "shape_text"]
+__all__ = ["KernelBook", "driver_steps", "product_line", "shape_text", "tuple_text"]

@@ -272,7 +272,8 @@ class Writer:
         kernel = function_kernel(scalar.function, scalar.order)
         for helper in kernel.helpers:
             self.helpers[helper] = None
-        return kernel.call.format(*(self.scalar(a, 9) for a in scalar.args))
+        outers = (0 if _delimited(kernel.call, n) else 9 for n in range(len(scalar.args)))
+        return kernel.call.format(*map(self.scalar, scalar.args, outers))
 
     def row(self, definition: Definition, depth: int) -> None:
         """Write one row of a primitive reduction."""
@@ -300,7 +301,7 @@ class Writer:
         kernel = function_kernel(function, ())
         for helper in kernel.helpers:
             self.helpers[helper] = None
-        return kernel.call.format(text)
+        return kernel.call.format(text if _delimited(kernel.call, 0) else f"({text})")
 
     def reduction(self, definition: Definition, body: Reduce, depth: int) -> None:
         """Write max, min, argmax, argmin, prod, logsumexp or norm of one row."""
@@ -322,7 +323,7 @@ class Writer:
                 self.line(depth, f"{shift} = 0.0 if math.isinf({largest}) else {largest}")
                 self.line(depth, f"{total} = 0.0")
                 inner = self.over(body.bound, depth)
-                value = self.call("exp", f"({self.scalar(body.body, 1)} - {shift})")
+                value = self.call("exp", f"{self.scalar(body.body, 1)} - {shift}")
                 self.line(inner, f"{total} += {value}")
                 self.line(depth, f"{target} = {shift} + {self.call('log', total)}")
                 self.close(body.bound)
@@ -350,7 +351,7 @@ class Writer:
         self.line(depth, f"{largest} = -np.inf")
         inner = self.over(bound, depth)
         self.line(inner, f"{value} = {form.format(self.scalar(body))}")
-        self.line(inner, f"if {value} > {largest} or {value} != {value}:")
+        self.line(inner, f"if {value} > {largest} or math.isnan({value}):")
         self.line(inner + 1, f"{largest} = {value}")
         self.close(bound)
         return largest
@@ -366,7 +367,7 @@ class Writer:
             self.line(depth, f"{target} = 0")
         inner = self.over(body.bound, depth)
         self.line(inner, f"{value} = {self.scalar(body.body)}")
-        nan = f"({value} != {value} and {best} == {best})"
+        nan = f"(math.isnan({value}) and not math.isnan({best}))"
         self.line(inner, f"if {value} {sign} {best} or {nan}:")
         self.line(inner + 1, f"{best} = {value}")
         if wants_place:
@@ -387,7 +388,7 @@ class Writer:
         target = self.element(definition.name, at)
         shifted = f"{self.scalar(body.body, 1)} - {largest}"
         if body.kind == "softmax":
-            self.line(inner, f"{target} = {self.call('exp', f'({shifted})')}")
+            self.line(inner, f"{target} = {self.call('exp', shifted)}")
             self.line(inner, f"{total} += {target}")
         else:
             self.line(inner, f"{target} = {shifted}")
@@ -401,6 +402,12 @@ class Writer:
         self.line(inner, f"{target} {sign} {total}")
         self.close(body.bound)
         self.taken = before
+
+
+def _delimited(call: str, number: int) -> bool:
+    """Whether an argument stands between brackets or commas wherever a call's form has it."""
+    places = call.count(f"{{{number}}}")
+    return len(re.findall(rf"(?:\(|, )\{{{number}\}}(?=\)|,)", call)) == places
 
 
 def _is_negative(text: str) -> bool:

@@ -33,21 +33,27 @@ Y = A @ (X @ Wv)""",
     "layernorm": "x: input[n]\ng: param[n]\nb: param[n]\neps: const = 1e-5\n"
     "y = g * (x - mean(x)) / sqrt(var(x) + eps) + b",
     "softmax": "x: input[n]\nW: param[m, n]\ny = softmax(W @ x)",
-    "embedding": "t: index(v)[T]\nE: param[v, d]\nW: param[m, d]\nz = E[t]\ny = tanh(mean(z.T) @ W.T)",
+    "embedding": "t: index(v)[T]\nE: param[v, d]\nW: param[m, d]\n"
+    "z = E[t]\ny = tanh(mean(z.T) @ W.T)",
     "two": "x: input[n]\nW: param[m, n]\na: param\ny = sin(W @ x)\ns = a * sum(y)\nreturn y, s",
     "params_only": "S: param[m, m]\nw: param[m]\ny = tanh(S @ w)",
     "scalars": "x: input\na: param\nb: param\ny = exp(a * x) + b",
-    "consts": "x: input[n]\nw: param[n]\nr: const[n]\nalpha: const = 0.5\ny = alpha * w * x + r * w**2",
+    "consts": "x: input[n]\nw: param[n]\nr: const[n]\nalpha: const = 0.5\n"
+    "y = alpha * w * x + r * w**2",
     "tied": "x: input[n]\nW: param[n, n]\nz = tanh(W @ x)\ny = W @ z + x",
     "shared": "x: input[n]\nA: param[m, m]\nw: param[m]\nC = A @ A.T\ny = x * (w @ C @ w)",
     "beside": "x: input[n]\nw: param[m]\nV: param[n]\nk = tanh(w)\ny = dot(V, x)\nreturn k, y",
+    "residual": "x: input[n]\nW0: param[n, n]\nW1: param[n, n]\nW2: param[n, n]\n"
+    "h1 = x + tanh(W0 @ x)\nh2 = h1 + tanh(W1 @ h1)\nh3 = h2 + tanh(W2 @ h2)",
+    "pool": "x: input[n]\nW: param[m, n]\n"
+    "y[i] = max[k](W[i, k] * x[k])\nz = logsumexp(y) * norm(y)",
     "outer": "x: input[n]\nu: param[m]\ny = outer(u, x) * sum(x)",
 }
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A compiled layer that runs as plain Python, and arrays for it (consts with values left out)."""
+    """A compiled layer that runs as plain Python, and arrays for all but consts with values."""
 
     name: str
     jac: sg.Compiled
@@ -121,10 +127,12 @@ def differences(one, theta, step=1e-5):
     own = array.shape[1:] if is_input else array.shape
     results = []
     for at in np.ndindex(own):
+
         def moved(sign, at=at):
             changed = np.array(array, float)
             changed[(slice(None), *at) if is_input else at] += sign * step
             return replace(one, arrays={**one.arrays, theta: changed}).outputs
+
         results.append([(a - b) / (2 * step) for a, b in zip(moved(1), moved(-1), strict=True)])
     stacked = []
     for k, y in enumerate(one.outputs):

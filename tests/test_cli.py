@@ -4,153 +4,311 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
-from types import SimpleNamespace
+import time
 
 import pytest
 
 import symgrad
 from symgrad import cli, errors
+from symgrad.check import check
+from symgrad.interpret import domains_hold
+from symgrad.sample import sample
 from symgrad.transliterate import transliterate
 
-LAYER = "y = sigmoid(W x + b)"
+LAYER = "y = σ(W x + b)"
+BOUND = "y = tanh(W x + b)"
+FULL = '''"""One dense layer."""
+x: input[n]
+W: param[m, n]
+b: param[m]
+z = W @ x + b
+y = tanh(z)
+'''
 TEXT = "∂y_i/∂W_jk = δ_ij σ'(z_i) x_k"
+COMMANDS = ("demo", "derive", "compile", "check", "show")
+ASSUMED = (
+    "assumed: x is the input, of shape [n]\n"
+    "assumed: W is a parameter, a matrix of shape [m, n]\n"
+    "assumed: b is a parameter, a vector of shape [m]\n"
+    "assumed: σ is a function applied element-wise\n"
+)
 
 
-class Library:
-    """Stands in for the library: records what it is asked for and answers with fixed nouns."""
-
-    def __init__(self):
-        self.calls = []
-        self.error = None
-        self.assumptions = ()
-        self.report = SimpleNamespace(ok=True, __str__=lambda: "all agree")
-
-    def layer(self, text, **_options):
-        return SimpleNamespace(text=text, assumptions=self.assumptions)
-
-    def derive(self, layer, **options):
-        return self._answer(
-            "derive",
-            layer,
-            options,
-            SimpleNamespace(
-                text=lambda style="index": f"{style}: {TEXT}",
-                latex=lambda style="index": f"{style}: \\delta",
-                markdown=lambda: "# markdown",
-                html=lambda: "<p>",
-                tex=lambda: "\\documentclass",
-            ),
-        )
-
-    def compile(self, layer, **options):
-        return self._answer(
-            "compile", layer, options, SimpleNamespace(report="report", source="", path="p")
-        )
-
-    def check(self, subject, **options):
-        return self._answer("check", subject, options, self.report)
-
-    def show_stage(self, layer, stage, **options):
-        return self._answer("show", layer, {"stage": stage, **options}, "a stage")
-
-    def _answer(self, name, subject, options, result):
-        self.calls.append((name, subject, options))
-        if self.error is not None:
-            raise self.error
-        return result
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path, monkeypatch):
+    """Run in a folder of its own, with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path / ".cache"))
 
 
 @pytest.fixture
-def library(monkeypatch):
-    fake = Library()
-    for name in ("layer", "derive", "compile", "check", "show_stage"):
-        monkeypatch.setattr(symgrad, name, getattr(fake, name), raising=False)
-    return fake
+def broken(monkeypatch):
+    """Return a function that makes every derivation end in a given error."""
+
+    def make(error):
+        def derive(*_args, **_options):
+            raise error
+
+        monkeypatch.setattr(symgrad, "derive", derive)
+
+    return make
 
 
 def run(*arguments, **environment):
     """Run the real command in a fresh process."""
     return subprocess.run(
-        [sys.executable, "-m", "symgrad.cli", *arguments],
+        [sys.executable, "-m", "symgrad", *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         check=False,
     )
 
 
-def test_derive_prints_the_formula_and_only_it(library, capsys):
+# ------------------------------------------------------------------ demo, derive
+
+
+def test_the_demo_shows_formula_kernel_proof_and_shapes(capsys):
+    assert cli.main(["demo"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "δ_ij" in out and "x_k" in out
+    assert re.search(r"^@\w+", out, re.MULTILINE) and "def " in out
+    assert re.search(r"^dy/dW .* ok$", out, re.MULTILINE)
+    assert "(5, 3, 3, 6)" in out
+
+
+def test_derive_prints_the_formula_and_only_it(capsys):
     assert cli.main(["derive", LAYER]) == 0
     out, err = capsys.readouterr()
-    assert out == f"index: {TEXT}\n"
-    assert err == ""
-    assert library.calls[0][2] == {"wrt": "params", "functions": {}, "dims": {}}
-
-
-def test_options_reach_the_library_as_python_values(library):
-    arguments = ["--wrt", "W,b", "--wrt", "!c", "--set", "σ=tanh", "--dim", "m=1,n=6"]
-    assert cli.main(["derive", LAYER, *arguments]) == 0
-    assert library.calls[0][2] == {
-        "wrt": ["W", "b", "!c"],
-        "functions": {"σ": "tanh"},
-        "dims": {"m": 1, "n": 6},
-    }
+    assert out == symgrad.derive(LAYER).text() + "\n"
+    assert "σ'" in out
+    assert err.startswith(ASSUMED)
 
 
 @pytest.mark.parametrize(
-    ("ending", "expected"),
-    [("txt", f"index: {TEXT}"), ("tex", "\\documentclass"), ("md", "# markdown"), ("html", "<p>")],
+    ("form", "mark"),
+    [
+        ("text", "∂y"),
+        ("latex", r"\frac{\partial y"),
+        ("tex", r"\documentclass"),
+        ("markdown", "$$"),
+        ("html", "<html"),
+    ],
 )
-def test_the_ending_of_the_output_file_chooses_the_format(
-    library, tmp_path, capsys, ending, expected
-):
-    path = tmp_path / f"out.{ending}"
-    assert cli.main(["derive", LAYER, "-o", str(path)]) == 0
-    assert path.read_text(encoding="utf-8") == expected + "\n"
-    assert capsys.readouterr().out == ""
+def test_derive_writes_every_format(capsys, form, mark):
+    assert cli.main(["derive", LAYER, "--format", form]) == 0
+    assert mark in capsys.readouterr().out
 
 
-def test_a_stated_format_and_style_win(library, capsys):
-    assert cli.main(["derive", LAYER, "--format", "latex", "--style", "matrix"]) == 0
-    assert capsys.readouterr().out == "matrix: \\delta\n"
+def test_the_two_styles_differ_and_only_text_and_latex_have_them(capsys):
+    found = {}
+    for form in ("text", "latex"):
+        for style in ("index", "matrix"):
+            assert cli.main(["derive", LAYER, "--format", form, "--style", style]) == 0
+            found[form, style] = capsys.readouterr().out
+    assert found["latex", "index"] != found["latex", "matrix"]
+    assert r"^\top" in found["latex", "matrix"]
+    assert "Wᵀ" in found["text", "matrix"] or "xᵀ" in found["text", "matrix"]
     assert cli.main(["derive", LAYER, "--format", "html", "--style", "matrix"]) == 2
     assert "--style matrix" in capsys.readouterr().err
 
 
-def test_assumptions_of_a_one_liner_go_to_stderr(library, capsys):
-    library.assumptions = ("x: input[n]", "W: param[m, n]")
-    assert cli.main(["derive", LAYER]) == 0
+@pytest.mark.parametrize(
+    ("ending", "mark"),
+    [("txt", "∂y"), ("tex", r"\documentclass"), ("md", "$$"), ("html", "<html")],
+)
+def test_the_ending_of_the_output_file_chooses_the_format(tmp_path, capsys, ending, mark):
+    path = tmp_path / f"out.{ending}"
+    assert cli.main(["derive", LAYER, "-o", str(path)]) == 0
+    written = path.read_text(encoding="utf-8")
+    assert mark in written and written.endswith("\n")
     out, err = capsys.readouterr()
-    assert "assumed" not in out
-    assert err == "assumed: x: input[n]\nassumed: W: param[m, n]\n"
+    assert out == "" and err.endswith(f"wrote {path}\n")
 
 
-def test_compile_says_what_it_wrote_and_how_it_was_checked(library, tmp_path, capsys):
+def test_options_reach_the_derivation(capsys):
+    arguments = ["--wrt", "W,b", "--wrt", "!b", "--set", "σ=tanh", "--dim", "m=1,n=6"]
+    assert cli.main(["derive", LAYER, *arguments]) == 0
+    options = {"functions": {"σ": "tanh"}, "dims": {"m": 1, "n": 6}}
+    expected = symgrad.derive(LAYER, ["W", "b", "!b"], **options)
+    assert capsys.readouterr().out == expected.text() + "\n"
+
+
+def test_one_output_reads_as_the_thread_has_it(capsys):
+    assert cli.main(["derive", LAYER, "--dim", "m=1", "--wrt", "W"]) == 0
+    assert re.search(r"∂y.*= .*σ'\(.*\) x|∂y.*= x.* σ'\(", capsys.readouterr().out)
+
+
+def test_a_file_and_its_text_give_the_same(tmp_path, capsys):
+    path = tmp_path / "dense.sg"
+    path.write_text("\ufeff" + FULL, encoding="utf-8")
+    assert cli.main(["derive", str(path)]) == 0
+    from_file = capsys.readouterr()
+    assert cli.main(["derive", FULL]) == 0
+    assert capsys.readouterr().out == from_file.out
+    assert from_file.err == ""
+
+
+# ------------------------------------------------------------------ compile
+
+
+def test_compile_writes_a_module_and_says_how_it_was_checked(tmp_path, capsys):
     path = tmp_path / "dense_jac.py"
-    assert cli.main(["compile", LAYER, "-o", str(path), "--no-check"]) == 0
-    assert capsys.readouterr().out == f"report\nwrote {path}\n"
-    assert library.calls[0][2]["path"] == path
-    assert library.calls[0][2]["check"] is False
+    assert cli.main(["compile", FULL, "-o", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert re.search(r"^dy/dW .* ok$", out, re.MULTILINE)
+    assert out.endswith(f"wrote {path}\n") and err == ""
+    compiled = symgrad.compile(FULL)
+    assert path.read_text(encoding="utf-8") == compiled.source
 
 
-def test_check_exits_with_1_exactly_if_a_derivative_disagrees(library, capsys):
-    assert cli.main(["check", LAYER, "--batch", "7", "--dim", "n=5", "--seed", "3"]) == 0
-    assert library.calls[0][2] == {"batch": 7, "dims": {"n": 5}, "seed": 3}
-    library.report.ok = False
-    assert cli.main(["check", LAYER]) == 1
+def test_compile_takes_no_check_dim_set_and_wrt(tmp_path, capsys):
+    path = tmp_path / "a.py"
+    options = ["--no-check", "--dim", "n=6", "--set", "σ=tanh", "--wrt", "W"]
+    assert cli.main(["compile", LAYER, "-o", str(path), *options]) == 0
+    assert capsys.readouterr().out == f"wrote {path}\n"
+    text = path.read_text(encoding="utf-8")
+    assert re.search(r"^WRT = \(?.*W", text, re.MULTILINE)
+    assert "def jac_W(" in text and "def jac_b(" not in text
+    assert cli.main(["check", str(path)]) == 0
+    assert " n=" not in capsys.readouterr().out, "n is a number in this module"
 
 
-def test_check_hands_a_module_on_as_a_path(library):
-    assert cli.main(["check", "dense_jac.py"]) == 0
-    assert library.calls[0][1] == "dense_jac.py"
+@pytest.mark.parametrize(
+    ("layer", "code", "said"),
+    [
+        ("y = q +", 2, "invalid syntax"),
+        (LAYER, 2, "bind it"),
+        ("x: input\nw: param\ny = w*log(-abs(x) - 1)", 1, "assert"),
+    ],
+)
+def test_a_failed_compilation_leaves_the_old_file_and_no_other(tmp_path, capsys, layer, code, said):
+    path = tmp_path / "out" / "a.py"
+    path.parent.mkdir()
+    path.write_text("# mine\n")
+    assert cli.main(["compile", layer, "-o", str(path)]) == code
+    assert said in capsys.readouterr().err
+    assert path.read_text() == "# mine\n"
+    assert [p.name for p in path.parent.iterdir()] == ["a.py"]
 
 
-@pytest.mark.parametrize("stage", ["parse", "check", "derive", "simplify", "plan", "source"])
-def test_show_knows_every_stage(library, capsys, stage):
-    assert cli.main(["show", LAYER, "--stage", stage]) == 0
-    assert library.calls[0][2]["stage"] == stage
-    assert capsys.readouterr().out == "a stage\n"
+def test_a_place_that_cannot_be_written_is_named(tmp_path, capsys):
+    missing = tmp_path / "no" / "a.py"
+    assert cli.main(["compile", FULL, "-o", str(missing)]) == 2
+    assert str(missing) in capsys.readouterr().err
+    assert cli.main(["compile", FULL, "-o", str(tmp_path)]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
+    assert cli.main(["derive", FULL, "-o", str(missing)]) == 2
+    assert str(missing) in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------ check
+
+
+def test_check_agrees_with_a_layer_and_with_a_module(tmp_path, capsys):
+    assert cli.main(["check", FULL, "--batch", "7", "--dim", "n=5", "--seed", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "seed 3" in out and "n=5" in out
+    entries = [int(line.split()[3]) for line in out.splitlines() if line.startswith("dy/db")]
+    sizes = [int(m) for m in re.findall(r"m=(\d+)", out.splitlines()[0])]
+    assert entries[0] == sum(7 * m * m for m in sizes)
+    path = tmp_path / "dense_jac.py"
+    assert cli.main(["compile", FULL, "-o", str(path), "--no-check"]) == 0
+    assert cli.main(["check", str(path), "--batch", "2", "--dim", "m=4"]) == 0
+    assert "m=4" in capsys.readouterr().out
+
+
+def test_a_wrong_derivative_in_a_module_is_named_and_exits_with_1(tmp_path, capsys):
+    path = tmp_path / "dense_jac.py"
+    assert cli.main(["compile", FULL, "-o", str(path), "--no-check"]) == 0
+    with path.open("a", encoding="utf-8") as file:
+        file.write(
+            "\n\n_right = jacobian\n\n\ndef jacobian(*arrays, **options):\n"
+            "    found = _right(*arrays, **options)\n"
+            "    return {**found, 'W': 1.001 * found['W']}\n"
+        )
+    capsys.readouterr()
+    assert cli.main(["check", str(path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    wrong = [line.split()[0] for line in lines if "WRONG" in line]
+    assert set(wrong) == {"dy/dW"}
+    assert any(line.startswith("dy/db") and " ok" in line for line in lines)
+
+
+def test_kinks_are_reported_as_kinks(capsys):
+    text = "x: input[n]\nw: param[n]\ny = abs(w - stop_gradient(w)) * x"
+    assert cli.main(["check", text, "--batch", "2", "--dim", "n=3"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()[1:]
+    assert head.split()[-1] == "kinks"
+    kinks = {row.split()[0]: int(row.split()[4]) for row in rows if "differences" in row}
+    assert kinks == {"dy/dx": 0, "dy/dw": 2 * 2 * 3}
+
+
+def test_a_layer_that_is_finite_nowhere_asks_for_an_assert(capsys):
+    assert cli.main(["check", "y = log(-abs(x) - 1)"]) == 1
+    assert "assert a > 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("domain", ["w > 3", "10 < w < 11", "w <= -4", "(w > 2) & (x < -7)"])
+def test_test_points_lie_in_the_asserted_domain(capsys, domain):
+    text = f"x: input[n]\nw: param[n]\nassert {domain}\ny = w * x"
+    assert cli.main(["check", text]) == 0
+    assert "WRONG" not in capsys.readouterr().out
+    program = check(symgrad.layer(text))
+    for seed in range(5):
+        assert all(domains_hold(program, sample(program, seed)))
+
+
+def test_a_module_that_is_not_ours_is_never_run(tmp_path, capsys):
+    path = tmp_path / "other.py"
+    path.write_text("raise SystemExit('run')\n")
+    assert cli.main(["check", str(path)]) == 2
+    assert "not a module that symgrad generated" in capsys.readouterr().err
+    assert cli.main(["check", "nowhere.py"]) == 2
+    assert "nowhere.py" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------ show
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        ("parse", "W: param[m, n]"),
+        ("check", "sum[k: n](W[i, k]*x[β, k])"),
+        ("derive", "dy/dW[i: m, j: m, k: n] = "),
+        ("simplify", "∂y[i]/∂W[j,k]"),
+        ("plan", "product  z[β, i] = sum[k](W[i, k]*x[β, k])"),
+        ("source", "def jac_W("),
+    ],
+)
+def test_show_prints_every_stage_for_people(capsys, stage, said):
+    assert cli.main(["show", FULL, "--stage", stage]) == 0
+    out, err = capsys.readouterr()
+    assert said in out
+    assert err == ""
+    assert not re.search(r"\w+\((?:\w+=|\(\))|Index\(|Dim\(|#B", out) or stage == "source"
+
+
+def test_the_plan_numbers_its_steps_and_names_what_they_fill(capsys):
+    text = "x: input[c, t]\nk: param[o, c, w]\ny[q, s] = sum[p, j](k[q, p, j] * x[p, s + j])"
+    assert cli.main(["show", f"{text}\nz = softmax(y)", "--stage", "plan", "--wrt", "all"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("#")] == [
+        "# the outputs",
+        "# the factors of all Jacobians",
+    ]
+    assert "array y[B, o, t - w + 1]" in out
+    assert re.search(r"^1\. (product|loops)", out, re.MULTILINE)
+    assert "for b in samples:" in out
+    assert "softmax[" in out
+
+
+# ------------------------------------------------------------------ errors
 
 
 @pytest.mark.parametrize(
@@ -169,44 +327,47 @@ def test_show_knows_every_stage(library, capsys, stage):
         (ZeroDivisionError("m"), 70),
     ],
 )
-def test_every_error_has_its_exit_code_and_one_message(library, capsys, error, code):
-    library.error = error
-    assert cli.main(["derive", LAYER]) == code
+def test_every_error_has_its_exit_code_and_one_message(broken, capsys, error, code):
+    broken(error)
+    assert cli.main(["derive", FULL]) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert err.strip()
     assert "Traceback" not in err
 
 
-def test_a_message_tells_what_where_and_what_to_do(library, capsys):
-    library.error = errors.ShapeError(
-        "index k runs over n in W[m, n] but over p in x[p]",
-        span=errors.Span(1, 5, 1, 6),
-        source=errors.Source("y = k", "dense.sg"),
-        hint="declare x: input[n], or sum over another index",
-    )
-    assert cli.main(["derive", LAYER]) == 2
+def test_a_message_tells_what_where_and_what_to_do(tmp_path, capsys):
+    path = tmp_path / "dense.sg"
+    path.write_text("x: input[p]\nW: param[m, n]\n\n\nz[i] = sum[k](W[i, k] * x[k])\n")
+    assert cli.main(["derive", "dense.sg"]) == 2
     assert capsys.readouterr().err == (
-        "ShapeError: dense.sg:1:5: index k runs over n in W[m, n] but over p in x[p]\n"
-        "    y = k\n"
-        "        ^\n"
+        "ShapeError: dense.sg:5:25: index k runs over n in W[i, k] but over p in x[k]\n"
+        "    z[i] = sum[k](W[i, k] * x[k])\n"
+        "                            ^^^^\n"
         "declare x: input[n], or sum over another index\n"
     )
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--debug", "derive", LAYER], ["derive", "--debug", LAYER], ["derive", LAYER, "--debug"]],
+    [
+        ["--debug", "derive", "y = q +"],
+        ["derive", "--debug", "y = q +"],
+        ["derive", "y = q +", "--debug"],
+    ],
 )
-def test_debug_shows_the_traceback_wherever_it_stands(library, capsys, arguments):
-    library.error = errors.ShapeError("m")
+def test_debug_shows_the_traceback_wherever_it_stands(capsys, arguments):
     assert cli.main(arguments) == 2
-    assert "Traceback" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert err.count("LayerSyntaxError: <layer>:1:") >= 1
+    assert cli.main([a for a in arguments if a != "--debug"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
 
 
-def test_debug_after_two_dashes_is_text(library):
-    assert cli.main(["derive", "--", "--debug"]) == 0
-    assert library.calls[0][1].text == "--debug"
+def test_debug_after_two_dashes_is_text(capsys):
+    assert cli.main(["derive", "--", "--debug"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -217,43 +378,60 @@ def test_debug_after_two_dashes_is_text(library):
         (["derive", LAYER, "--style", "tensor"], "tensor"),
         (["derive", LAYER, "--set", "tanh"], "NAME=VALUE"),
         (["derive", LAYER, "--set", "σ=tanh", "--set", "σ=relu"], "twice"),
+        (["derive", LAYER, "--set", "σ=tnah"], "did you mean tanh?"),
+        (["derive", LAYER, "--set", "τ=tanh"], "τ"),
         (["derive", LAYER, "--dim", "n=-1"], "whole number"),
         (["derive", LAYER, "--dim", "n=²"], "whole number"),
+        (["derive", LAYER, "--dim", "q=3"], "names q"),
+        (["derive", LAYER, "--wrt", "Q"], "'Q'"),
+        (["derive", "nowhere.sg"], "cannot read nowhere.sg"),
+        (["derive", ""], "empty"),
         (["compile", LAYER], "--output"),
+        (["check", LAYER, "--batch", "-1"], "--batch"),
+        (["check", BOUND, "--seed", "-1"], "seed"),
         (["show", LAYER, "--stage", "guess"], "guess"),
         (["derivate", LAYER], "derivate"),
     ],
 )
-def test_wrong_options_are_the_users_input(library, capsys, arguments, said):
+def test_wrong_options_are_the_users_input(capsys, arguments, said):
     assert cli.main(arguments) == 2
-    err = capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert out == ""
     assert said in err
     assert "Traceback" not in err
 
 
-def test_a_file_with_another_ending_is_not_taken_for_text(library, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_file_with_another_ending_is_not_taken_for_text(tmp_path, capsys):
     (tmp_path / "dense.txt").write_text(LAYER, encoding="utf-8")
     assert cli.main(["derive", "dense.txt"]) == 2
     assert ".sg" in capsys.readouterr().err
 
 
-def test_a_warning_is_one_line(library, monkeypatch, capsys):
+def test_a_warning_is_one_line(monkeypatch, capsys):
+    read = symgrad.layer
+
     def warning_layer(text):
         import warnings
 
         warnings.warn("slow", stacklevel=1)
-        return SimpleNamespace(assumptions=())
+        return read(text)
 
     monkeypatch.setattr(symgrad, "layer", warning_layer)
-    assert cli.main(["derive", LAYER]) == 0
+    assert cli.main(["derive", FULL]) == 0
     assert capsys.readouterr().err == "warning: slow\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "derive", "compile", "check", "show"])
-def test_the_help_of_every_command_has_an_example(capsys, command):
+# ------------------------------------------------------------------ help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_has_an_example_that_works(tmp_path, capsys, command):
     assert cli.main([command, "--help"]) == 0
-    assert re.search(rf"Example: symgrad\s+{command}", capsys.readouterr().out)
+    out = " ".join(capsys.readouterr().out.split())
+    example = re.search(rf"Example: (symgrad {command}.*)$", out)
+    assert example
+    assert cli.main(shlex.split(example[1])[1:]) == 0
+    assert capsys.readouterr().out
 
 
 def test_no_arguments_print_the_help(capsys):
@@ -266,13 +444,36 @@ def test_version_is_printed(capsys):
     assert re.fullmatch(r"symgrad \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
 
 
+# ------------------------------------------------------------------ the real process
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
-def test_the_help_prints_in_every_encoding(encoding):
-    ended = run("derive", "--help", PYTHONIOENCODING=encoding)
+def test_the_module_is_the_command():
+    ended = run("derive", BOUND, PYTHONIOENCODING="utf-8")
     assert ended.returncode == 0
-    assert b"Example" in ended.stdout
-    assert ended.stderr == b""
+    assert ended.stdout.decode() == symgrad.derive(BOUND).text() + os.linesep
+    assert run("derive", "y = q +").returncode == 2
+    assert run("check", "y = log(-abs(x) - 1)").returncode == 1
+
+
+@pytest.mark.slow
+def test_a_pipe_sees_results_only(tmp_path):
+    ended = run("compile", FULL, "-o", "a.py", "--no-check")
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout.decode().strip() == "wrote a.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_everything_prints_in_every_encoding(encoding):
+    for arguments in (("derive", "--help"), ("derive", LAYER), ("show", FULL, "--stage", "plan")):
+        ended = run(*arguments, PYTHONIOENCODING=encoding)
+        assert ended.returncode == 0
+        assert ended.stdout.decode(encoding)
+        assert b"Traceback" not in ended.stderr
+    wrong = run("derive", "y = αβγδ(W x)", PYTHONIOENCODING=encoding)
+    assert wrong.returncode == 2
+    assert wrong.stderr.decode(encoding).startswith("LayerSyntaxError: <layer>:1:5: ")
 
 
 @pytest.mark.slow
@@ -306,6 +507,47 @@ def test_a_closed_pipe_ends_quietly():
     assert ended.stderr == b""
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_an_interrupt_ends_with_130_and_one_word():
+    script = (
+        "import sys, time, symgrad; from symgrad import cli\n"
+        "def derive(*_args, **_options):\n"
+        "    print('now', flush=True)\n"
+        "    time.sleep(60)\n"
+        "symgrad.derive = derive\n"
+        f"sys.exit(cli.main(['derive', {FULL!r}]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout.readline() == b"now\n"
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == b"interrupted\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_progress_shows_on_a_terminal_and_nowhere_else():
+    import pty
+
+    script = (
+        "import time; from symgrad.cli import _working\nwith _working('deriving'): time.sleep(.3)"
+    )
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    subprocess.run([sys.executable, "-c", script], stderr=theirs, env=environment, check=True)
+    assert b"deriving" in os.read(ours, 4096)
+    piped = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert piped.stderr == piped.stdout == b""
+
+
+# ------------------------------------------------------------------ letters, the demo's kernel
+
+
 @pytest.mark.parametrize(
     ("text", "typed"),
     [
@@ -336,19 +578,3 @@ def test_the_demo_shows_a_whole_kernel_about_the_parameter():
     assert kernel(source, "W") == "@njit(\n    cache=True)\ndef _jac_W(x):\n    return 2"
     assert kernel("def jac_W(x):\n    return 1\n", "W").startswith("def jac_W")
     assert kernel(source, "b") == "@njit\ndef _forward(x):\n    return x"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_progress_shows_on_a_terminal_and_nowhere_else():
-    import pty
-
-    script = (
-        "import time; from symgrad.cli import _working\nwith _working('deriving'): time.sleep(.3)"
-    )
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm"}
-    subprocess.run([sys.executable, "-c", script], stderr=theirs, env=environment, check=True)
-    assert b"deriving" in os.read(ours, 4096)
-    piped = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    assert piped.stderr == piped.stdout == b""

@@ -82,7 +82,7 @@ def statements(text):
 
 
 def test_no_line_serves_what_is_not_selected():
-    """b alone needs cos(b·x); a alone needs nothing of it, and its module never mentions d_b."""
+    """Only b needs cos(b·x): a alone needs nothing of it, and its module never mentions d_b."""
     text = "x: input[n]\na: param[n]\nb: param[n]\np = exp(a * x)\nq = sin(b * x)\ny = p * q"
     both, only_a, only_b = (compiled(text, w, name="s").source for w in (["a", "b"], ["a"], ["b"]))
     for text_, other in ((only_a, "b"), (only_b, "a")):
@@ -120,7 +120,8 @@ def test_parameters_behind_stop_gradient_are_present_and_exactly_zero():
             assert block.structure == f"0: y does not depend on {name}"
             zeros = {
                 shape: [block.dense(), block.compact(), np.asarray(block),
-                        getattr(jac, f"jac_{name}")(arrays), jac.module.jacobian(*arrays.values())[name]],
+                        getattr(jac, f"jac_{name}")(arrays),
+                        jac.module.jacobian(*arrays.values())[name]],
                 own: [block.vjp(np.ones((3, 3))), J.vjp(np.ones((3, 3)))[name],
                       jac.vjp(arrays, np.ones((3, 3)))[name],
                       jac.pullback(arrays)[1](np.ones((3, 3)))[name]],

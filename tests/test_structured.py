@@ -59,6 +59,29 @@ def test_dense_agrees_with_central_differences(one):
             assert np.array_equal(np.asarray(block), block.dense())
 
 
+def test_functions_of_the_module_give_what_blocks_give(one):
+    J, outputs = blocks(one), one.jac.forms.program.outputs
+    for theta in one.jac.wrt:
+        forms = {
+            "dense": f"jac_{theta}",
+            "compact": f"jac_{theta}_compact",
+            "factors": f"jac_{theta}_factors",
+        }
+        for method, name in forms.items():
+            if method == "compact" and not hasattr(one.jac.module, name):
+                continue
+            found = getattr(one.jac, name)(**one.arrays)
+            found = found if len(outputs) > 1 else (found,)
+            for output, value in zip(outputs, found, strict=True):
+                expected = getattr(J[(output, theta) if len(outputs) > 1 else theta], method)()
+                if method == "factors":
+                    assert list(value) == list(expected)
+                    for a, b in zip(value.values(), expected.values(), strict=True):
+                        np.testing.assert_array_equal(a, b)
+                else:
+                    np.testing.assert_array_equal(value, expected)
+
+
 def test_values_come_from_the_same_pass(one):
     J = blocks(one)
     value = J.value if isinstance(J.value, tuple) else (J.value,)
@@ -96,7 +119,7 @@ def test_compact_expands_to_dense_as_structure_says(one):
 def test_products_with_vectors_are_those_of_the_dense_array(one):
     J, u, t = blocks(one), one.random_u(), one.tangents()
     outputs = one.jac.forms.program.outputs
-    expected = {n: 0.0 for n in one.jac.wrt}
+    expected = dict.fromkeys(one.jac.wrt, 0.0)
     pushed = [np.zeros(y.shape) for y in one.outputs]
     for key, block in J.items():
         output, theta = key if isinstance(key, tuple) else (outputs[0], key)
@@ -112,7 +135,9 @@ def test_products_with_vectors_are_those_of_the_dense_array(one):
         whole = per if is_input or not first else per.sum(0)
         np.testing.assert_allclose(block.vjp(u[k]), whole, **EXACT)
         expected[theta] = expected[theta] + whole
-        vectors = np.broadcast_to(t[theta].reshape(batch if is_input else 1, -1), (batch, flat.shape[2]))
+        vectors = np.broadcast_to(
+            t[theta].reshape(batch if is_input else 1, -1), (batch, flat.shape[2])
+        )
         pushes = np.einsum("bop,bp->bo", flat, vectors).reshape(out)
         np.testing.assert_allclose(block.jvp(t[theta]), pushes, **EXACT)
         pushed[k] = pushed[k] + pushes
@@ -171,9 +196,12 @@ def test_pullback_equals_vjp_and_evaluates_no_definition_again(one, monkeypatch)
     module = one.jac.module
     calls = []
     for name in ("_record", "_forward", "_sweep", "_door", "_tangent"):
-        def counted(*args, _name=name, _own=getattr(module, name), **kwargs):
-            calls.append(_name)
-            return _own(*args, **kwargs)
+        own = getattr(module, name)
+
+        def counted(*args, name=name, own=own, **kwargs):
+            calls.append(name)
+            return own(*args, **kwargs)
+
         monkeypatch.setattr(module, name, counted)
     value, pull = one.jac.pullback(**one.arrays)
     assert calls == ["_door", "_record"]
@@ -195,7 +223,10 @@ def test_one_sample_without_batch_axis_gives_results_without_it(one):
         pytest.skip("no inputs")
     jac, program = one.jac, one.jac.forms.program
     single = {n: a[1] if program.array(n).batched else a for n, a in one.arrays.items()}
-    pick = lambda y: tuple(v[1] for v in _tuple(y))
+
+    def pick(y):
+        return tuple(v[1] for v in _tuple(y))
+
     for a, b in zip(_tuple(jac.forward(**single)), pick(jac.forward(**one.arrays)), strict=True):
         np.testing.assert_allclose(a, b, **EXACT)
     J, whole = jac.jacobian(**single), jac.jacobian(**one.arrays)
@@ -229,8 +260,8 @@ def test_one_sample_without_batch_axis_gives_results_without_it(one):
 
 @pytest.mark.parametrize(("batch", "sizes"), [(0, {}), (2, {"n": 0}), (2, {"m": 1}), (1, {"n": 1})])
 def test_empty_and_one_element_axes_give_arrays_of_the_right_shape(one, batch, sizes):
-    if sizes.get("n") == 0 and one.name in ("layernorm",):
-        pytest.skip("the mean of nothing is nan")
+    if sizes.get("n") == 0 and one.name in ("layernorm", "pool"):
+        pytest.skip("the mean of nothing is nan, the largest of nothing an error")
     jac = one.jac
     arrays = arrays_for(jac, batch, sizes=sizes)
     with np.errstate(all="ignore"):
@@ -254,6 +285,12 @@ def test_empty_and_one_element_axes_give_arrays_of_the_right_shape(one, batch, s
     for v in jac.per_sample_vjp(arrays, given).values():
         assert not one.batched or v.shape[0] == batch
     assert [v.shape for v in _tuple(jac.jvp(arrays, {}))] == [v.shape for v in y]
+
+
+def test_the_largest_of_nothing_is_an_error():
+    one = sample("pool")
+    with pytest.raises(sg.ShapeError, match="pool: max over an empty axis in y"):
+        one.jac.forward(arrays_for(one.jac, sizes={"n": 0}))
 
 
 def test_outputs_of_parameters_only_are_repeated_over_the_batch():
@@ -324,7 +361,8 @@ def test_float32_stays_float32_in_every_form():
         J.value, one.jac.forward(**small), J["W"].dense(), J["W"].compact(), J["W"].norm(),
         J["W"].vjp(u), J["W"].jvp(np.ones((3, 4))), *J["W"].factors().values(),
         *one.jac.vjp(small, u).values(), *one.jac.per_sample_vjp(small, u).values(),
-        one.jac.jvp(small, {"W": np.ones((3, 4))}), *one.jac.module.jacobian(*small.values()).values(),
+        one.jac.jvp(small, {"W": np.ones((3, 4))}),
+        *one.jac.module.jacobian(*small.values()).values(),
         J["b"].compact(), *J["b"].factors().values(),
     ]  # fmt: skip
     assert {r.dtype for r in results} == {np.dtype(np.float32)}

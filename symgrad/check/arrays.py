@@ -15,7 +15,7 @@ from symgrad.check.einsum import einsum
 from symgrad.check.matrix import broadcast, spread, transpose
 from symgrad.check.ranges import at_least
 from symgrad.check.sizes import as_dim, size_of
-from symgrad.check.tree import Node, Positions, Sum, Tree, Value
+from symgrad.check.tree import Node, Positions, Sum, Tree, Value, has_reduction
 from symgrad.dims import ONE, Dim
 from symgrad.errors import LayerSyntaxError, ShapeError
 from symgrad.program import Affine, Delta, Guard, Number
@@ -28,6 +28,25 @@ Maker = Callable[[Call, Scope, Context, Lower], Value]
 def array_function(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
     """Return the value of an array function."""
     return _MAKERS[expr.function](expr, scope, context, lower)
+
+
+_USES = {
+    "dot": "dot(a, b)",
+    "outer": "outer(a, b)",
+    "trace": "trace(A)",
+    "diag": "diag(A)",
+    "transpose": "transpose(a, (1, 0))",
+    "concatenate": "concatenate([a, b], axis=0)",
+    "stack": "stack([a, b], axis=0)",
+    "squeeze": "squeeze(a, axis=0)",
+    "expand_dims": "expand_dims(a, axis=0)",
+    "broadcast_to": "broadcast_to(a, (n, m))",
+    "tril": "tril(A, k=0)",
+    "triu": "triu(A, k=0)",
+    "eye": "eye(n)",
+    "pad": "pad(a, ((0, 0), (1, 1)))",
+}
+"""How each function is called."""
 
 
 def _keywords(expr: Call, *allowed: str) -> dict[str, Keyword]:
@@ -44,7 +63,7 @@ def _count(expr: Call, *counts: int) -> None:
         wanted = " or ".join(str(n) for n in counts)
         plural = "" if counts == (1,) else "s"
         message = f"{expr.function} takes {wanted} argument{plural}, not {len(expr.arguments)}"
-        raise LayerSyntaxError(message, expr.span)
+        raise LayerSyntaxError(message, expr.span, hint=_USES[expr.function])
 
 
 def _values(
@@ -58,9 +77,10 @@ def _values(
 def _of_rank(expr: Expr, value: Value, context: Context, *ranks: int) -> None:
     if len(value.axes) not in ranks:
         wanted = " or ".join(str(n) for n in ranks)
-        text = context.text(expr)
-        message = f"{text} has shape {shape_text(value.axes)}, but {wanted} axes are expected"
-        raise ShapeError(message, expr.span)
+        are = "axis is" if ranks == (1,) else "axes are"
+        shape = shape_text(value.axes)
+        message = f"{context.text(expr)} has shape {shape}, but {wanted} {are} expected"
+        raise ShapeError(message, expr.span, hint="A @ b multiplies matrices and vectors")
 
 
 def _dot(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
@@ -94,7 +114,7 @@ def _outer(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
 def _square(expr: Expr, value: Value, context: Context) -> None:
     if len(value.axes) != 2 or value.axes[0] != value.axes[1]:
         message = f"{context.text(expr)} has shape {shape_text(value.axes)}, which is not square"
-        raise ShapeError(message, expr.span)
+        raise ShapeError(message, expr.span, hint="declare both axes alike: A: param[n, n]")
 
 
 def _trace(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
@@ -153,7 +173,7 @@ def _listed(expr: Call, scope: Scope, context: Context, lower: Lower) -> tuple[V
 
 def _concatenate(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
     keywords = _keywords(expr, "axis")
-    values = _listed(expr, scope, context, lower)
+    values = tuple(_apart(v, context) for v in _listed(expr, scope, context, lower))
     rank = len(values[0].axes)
     axis = _axis(keywords["axis"].value, rank, scope, context) if keywords else 0
     for value in values:
@@ -180,9 +200,19 @@ def _concatenate(expr: Call, scope: Scope, context: Context, lower: Lower) -> Va
     return Value((*axes[:axis], total, *axes[axis + 1 :]), element)
 
 
+def _apart(value: Value, context: Context) -> Value:
+    """Return a value that can be read beside its axes under a guard.
+
+    What becomes a definition of its own must have the value's axes, not those it is read over.
+    """
+    at = tuple(Affine.of(i) for i in context.fresh(value.axes))
+    return context.named(value) if has_reduction(value.element(at)) else value
+
+
 def _affine(position: object) -> Affine:
     if not isinstance(position, Affine):
-        raise ShapeError("gather from a name: assign this to one first")
+        hint = "z = ..., then z[t]"
+        raise ShapeError("only a named array is gathered from: give it a name first", hint=hint)
     return position
 
 
@@ -192,7 +222,8 @@ def _stack(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
     axes = values[0].axes
     if any(value.axes != axes for value in values):
         shapes = ", ".join(shape_text(v.axes) for v in values)
-        raise ShapeError(f"stack needs equal shapes, not {shapes}", expr.span)
+        hint = "concatenate joins along an axis that is there"
+        raise ShapeError(f"stack needs equal shapes, not {shapes}", expr.span, hint=hint)
     rank = len(axes) + 1
     axis = _axis(keywords["axis"].value, rank, scope, context) if keywords else 0
 
@@ -271,7 +302,7 @@ def _broadcast_to(expr: Call, scope: Scope, context: Context, lower: Lower) -> V
     texts = [context.text(e) for e in reversed(expr.arguments)]
     if broadcast((target, value), expr.span, texts) != axes:
         message = f"{texts[1]} {shape_text(value.axes)} does not broadcast to {shape_text(axes)}"
-        raise ShapeError(message, expr.span)
+        raise ShapeError(message, expr.span, hint="only a literal 1 is repeated")
     return Value(axes, lambda at: value.element(spread(value.axes, at)), value.mask)
 
 
@@ -280,13 +311,14 @@ def _triangle(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value
     _count(expr, 1, 2)
     value = lower(expr.arguments[0], scope, context)
     if len(value.axes) < 2:
-        raise ShapeError(f"{expr.function} needs a matrix", expr.span)
+        hint = "it works on the last two axes"
+        raise ShapeError(f"{expr.function} needs a matrix", expr.span, hint=hint)
     shifted = expr.arguments[1] if len(expr.arguments) == 2 else None
     if keywords:
         shifted = keywords["k"].value
     offset = Dim.of(0) if shifted is None else as_dim(shifted, scope, context)
     if offset is None:
-        raise LayerSyntaxError("k is a whole number", expr.span)
+        raise LayerSyntaxError("k is a whole number", expr.span, hint="write tril(a, k=1)")
     rows, columns = value.axes[-2:]
     lower_half = expr.function == "tril"
     # the guard's upper bound must never cut: it lies beyond the largest position there is
@@ -321,7 +353,7 @@ def _filled(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
 def _pad(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
     _keywords(expr)
     _count(expr, 2)
-    value = lower(expr.arguments[0], scope, context)
+    value = _apart(lower(expr.arguments[0], scope, context), context)
     widths = _widths(expr.arguments[1], len(value.axes), scope, context)
     for before, after in widths:
         context.size(before, "the padding", expr.span)

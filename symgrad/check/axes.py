@@ -99,7 +99,8 @@ def _along(expr: Call, value: Value, scope: Scope, context: Context) -> Along:
             axes = axes_of(keyword.value, rank, scope, context)
         elif keyword.name == "keepdims":
             if not isinstance(keyword.value, Flag) or keyword.value.value is None:
-                raise LayerSyntaxError("keepdims is True or False", keyword.span)
+                hint = "write keepdims=True"
+                raise LayerSyntaxError("keepdims is True or False", keyword.span, hint=hint)
             keep = keyword.value.value
         elif keyword.name == "ddof":
             ddof = _whole(keyword.value, scope, context)
@@ -113,7 +114,8 @@ def _along(expr: Call, value: Value, scope: Scope, context: Context) -> Along:
 def _whole(expr: Expr, scope: Scope, context: Context) -> int:
     dim = as_dim(expr, scope, context)
     if dim is None or dim.constant is None:
-        raise LayerSyntaxError("a whole number is expected here", expr.span)
+        hint = "write a literal: axis=0"
+        raise LayerSyntaxError("a whole number is expected here", expr.span, hint=hint)
     return dim.constant
 
 
@@ -121,7 +123,8 @@ def axes_of(expr: Expr, rank: int, scope: Scope, context: Context) -> tuple[int,
     """Return the axes an `axis=` value names, in increasing order."""
     if isinstance(expr, Flag):
         if expr.value is not None:
-            raise LayerSyntaxError("axis is a number, a tuple or None", expr.span)
+            hint = "write axis=0, axis=(0, 1) or axis=None"
+            raise LayerSyntaxError("axis is a number, a tuple or None", expr.span, hint=hint)
         return tuple(range(rank))
     items = expr.items if isinstance(expr, Sequence) else (expr,)
     found: list[int] = []
@@ -129,9 +132,12 @@ def axes_of(expr: Expr, rank: int, scope: Scope, context: Context) -> tuple[int,
         axis = _whole(item, scope, context)
         if not -rank <= axis < rank:
             hint = "axes are counted on one sample, from 0; the batch axis is not counted"
-            raise ShapeError(f"there is no axis {axis} among {rank}", item.span, hint=hint)
+            axes = f"{rank} axis" if rank == 1 else f"{rank} axes"
+            message = f"there is no axis {axis} in an array of {axes}"
+            raise ShapeError(message, item.span, hint=hint)
         if axis % rank in found:
-            raise ShapeError(f"the axis {axis} stands twice", item.span)
+            hint = "name each axis once"
+            raise ShapeError(f"the axis {axis} stands twice", item.span, hint=hint)
         found.append(axis % rank)
     return tuple(sorted(found))
 

@@ -7,18 +7,24 @@ Matrix style and index style become the same definitions; whatever is nonlinear 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from symgrad.check.context import Context, Scope, Thing
-from symgrad.check.elementwise import is_elementwise
+from symgrad.check.elementwise import is_elementwise, signature
 from symgrad.check.flatten import Flattener
 from symgrad.check.solvable import require_solvable
 from symgrad.check.statements import assigned, conditioned
 from symgrad.check.tree import Indices, Positions, Tree, Value
 from symgrad.check.verify import verify
 from symgrad.dims import Dim
-from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, Span, SymgradError
+from symgrad.errors import (
+    CodegenError,
+    LayerSyntaxError,
+    ShapeError,
+    Span,
+    SymgradError,
+    similar,
+)
 from symgrad.names import dim_names, parts
 from symgrad.program import (
     BATCH,
@@ -38,6 +44,7 @@ from symgrad.syntax import (
     Domain,
     Item,
     Layer,
+    Macro,
     Name,
     Reduction,
     Start,
@@ -48,7 +55,7 @@ from symgrad.vocabulary import ACTIVATIONS, ELEMENTWISE, RESERVED
 def check(
     layer: Layer,
     *,
-    dims: Mapping[str, int | str] | None = None,
+    dims: Mapping[str, Dim | int | str] | None = None,
     functions: Mapping[str, Any] | None = None,
 ) -> Program:
     """Return the program a layer is.
@@ -69,7 +76,7 @@ def check(
 
 
 def _program(
-    layer: Layer, dims: Mapping[str, int | str], functions: Mapping[str, Any]
+    layer: Layer, dims: Mapping[str, Dim | int | str], functions: Mapping[str, Any]
 ) -> Program:
     sizes = {name: Dim.of(size) for name, size in dims.items()}
     arrays = tuple(_array(made, sizes) for made in layer.declarations)
@@ -141,15 +148,31 @@ def _context(
     macros = {macro.name: macro for macro in layer.macros}
     bindings = {name: to for name, to in functions.items() if isinstance(to, str)}
     for name, to in bindings.items():
-        if to not in macros and not is_elementwise(to):
-            near = get_close_matches(to, sorted((*macros, *ELEMENTWISE, *ACTIVATIONS)), n=1)
-            hint = f"did you mean {near[0]}?" if near else "bind it to a function of the language"
-            raise LayerSyntaxError(f"{name} cannot be {to}, which is no function", hint=hint)
+        _require_bindable(name, to, macros)
     flat = Flattener(batch, supply, taken)
     context = Context(layer, supply, batch, flat, macros, bindings, sizes, {})
     context.dim_spans = spans
     context.constants = {a.name: _declared(a, context) for a in arrays if a.role == "const"}
     return context
+
+
+def _require_bindable(name: str, to: str, macros: Mapping[str, Macro]) -> None:
+    """Raise unless an abstract function can be `to`: element-wise, of one argument."""
+    if to in macros:
+        needed = len(macros[to].arguments)
+    elif is_elementwise(to):
+        needed = len(signature(to).names) - len(signature(to).defaults)
+    elif to in RESERVED:
+        hint = "bind it to an element-wise function, such as tanh, or to a macro of the layer"
+        raise LayerSyntaxError(f"{name} cannot be {to}, which is not element-wise", hint=hint)
+    else:
+        near = similar(to, (*macros, *ELEMENTWISE, *ACTIVATIONS))
+        hint = f"did you mean {near}?" if near else "bind it to a function of the language"
+        raise LayerSyntaxError(f"{name} cannot be {to}, which is no function", hint=hint)
+    if needed != 1:
+        hint = f"write a macro: def f(a): return {to}(a, ...), and bind {name} to it"
+        message = f"{name} cannot be {to}, which takes {needed} arguments: {name} takes one"
+        raise LayerSyntaxError(message, hint=hint)
 
 
 def _written(layer: Layer) -> set[str]:
@@ -193,7 +216,8 @@ def _assign(line: Assign, scope: Scope, context: Context) -> Scope:
         raise CodegenError("recurrences are not supported yet", line.span)
     value = assigned(line, scope, context)
     if isinstance(value, Indices):
-        raise ShapeError(f"{line.name} would be an array of indices", line.span)
+        hint = "an index array stands in subscripts: E[t]"
+        raise ShapeError(f"{line.name} would be an array of indices", line.span, hint=hint)
     axes = context.fresh(value.axes)
     if line.binders:
         names = [b.name for b in line.binders]

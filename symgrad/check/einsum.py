@@ -30,7 +30,8 @@ def einsum(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
     dims = _dims(expr, groups, values, context)
     for letter in output:
         if letter not in dims:
-            raise ShapeError(f"the output letter {letter} stands in no array", pattern.span)
+            message = f"the output letter {letter} stands in no array"
+            raise ShapeError(message, pattern.span, hint=f"its letters are {', '.join(dims)}")
     bound_letters = tuple(letter for letter in dims if letter not in output)
 
     def element(at: Positions) -> Tree:
@@ -51,7 +52,8 @@ def _read(pattern: Text) -> tuple[tuple[str, ...], str]:
     """Return the letters of each array and of the output."""
     text = pattern.value.replace(" ", "")
     if "..." in text:
-        raise CodegenError("`...` in einsum is not supported yet", pattern.span)
+        hint = "write a letter for each axis"
+        raise CodegenError("`...` in einsum is not supported yet", pattern.span, hint=hint)
     left, arrow, output = text.partition("->")
     groups = tuple(left.split(","))
     if not all(c.isalpha() for c in "".join(groups) + output):
@@ -61,7 +63,9 @@ def _read(pattern: Text) -> tuple[tuple[str, ...], str]:
         every = "".join(groups)
         output = "".join(sorted(c for c in set(every) if every.count(c) == 1))
     if len(set(output)) != len(output):
-        raise LayerSyntaxError("the output of einsum has distinct letters", pattern.span)
+        hint = "diag(v) makes a diagonal"
+        message = "the output of einsum has distinct letters"
+        raise LayerSyntaxError(message, pattern.span, hint=hint)
     return groups, output
 
 
@@ -71,15 +75,17 @@ def _dims(
     """Return the dim of each letter, in order of appearance."""
     if len(groups) != len(values):
         message = f"the pattern speaks of {len(groups)} arrays, {len(values)} are given"
-        raise ShapeError(message, expr.span)
+        hint = "its letters stand in groups, one an array: ij,j->i"
+        raise ShapeError(message, expr.span, hint=hint)
     dims: dict[str, Dim] = {}
     for group, value, part in zip(groups, values, expr.arguments[1:], strict=True):
         text = context.text(part)
         if len(group) != len(value.axes):
             message = f"{text} {shape_text(value.axes)} has not the {len(group)} axes of {group!r}"
-            raise ShapeError(message, part.span)
+            raise ShapeError(message, part.span, hint="write one letter for each axis")
         for letter, dim in zip(group, value.axes, strict=True):
             if dims.setdefault(letter, dim) != dim:
                 message = f"the letter {letter} runs over {dims[letter]} but over {dim} in {text}"
-                raise ShapeError(message, part.span)
+                hint = "give axes of different lengths different letters"
+                raise ShapeError(message, part.span, hint=hint)
     return dims

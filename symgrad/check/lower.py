@@ -86,7 +86,9 @@ def lower_thing(expr: Expr, scope: Scope, context: Context) -> Thing:
         case Call():
             return _call(expr, scope, context)
         case _:
-            raise LayerSyntaxError("this stands only where a function asks for it", expr.span)
+            hint = "lists, strings and flags are arguments: concatenate([a, b])"
+            message = "this stands only where a function asks for it"
+            raise LayerSyntaxError(message, expr.span, hint=hint)
 
 
 def _name(expr: Name, scope: Scope, context: Context) -> Thing:
@@ -176,13 +178,15 @@ def _call(expr: Call, scope: Scope, context: Context) -> Value:
 
 def _first(expr: Call) -> Expr:
     if not expr.arguments:
-        raise LayerSyntaxError(f"{expr.function} needs an argument", expr.span)
+        hint = f"write {expr.function}(a)"
+        raise LayerSyntaxError(f"{expr.function} needs an argument", expr.span, hint=hint)
     return expr.arguments[0]
 
 
 def _only(expr: Call) -> Expr:
     if len(expr.arguments) != 1 or expr.keywords:
-        raise LayerSyntaxError(f"{expr.function} takes one argument", expr.span)
+        hint = f"write {expr.function}(a)"
+        raise LayerSyntaxError(f"{expr.function} takes one argument", expr.span, hint=hint)
     return expr.arguments[0]
 
 
@@ -248,7 +252,8 @@ def _macro(macro: Macro, expr: Call, scope: Scope, context: Context) -> Value:
     things = tuple(lower_thing(e, scope, context) for e in expr.arguments)
     if len(things) != len(macro.arguments):
         message = f"the macro {macro.name} takes {len(macro.arguments)} arguments"
-        raise LayerSyntaxError(message, expr.span)
+        hint = f"{macro.name}({', '.join(macro.arguments)})"
+        raise LayerSyntaxError(message, expr.span, hint=hint)
     return _inline(macro, things, expr, context)
 
 

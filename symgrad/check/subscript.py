@@ -159,7 +159,7 @@ def _entry(
     if isinstance(item, Slice):
         return _cut(item, dim, text, scope, context)
     if isinstance(item, (Dots, NewAxis)):
-        raise ShapeError("this has no place here", item.span)
+        raise ShapeError("this has no place here", item.span, hint="write a position: x[i]")
     thing = _index_array(item, scope, context, lower)
     if thing is not None:
         if thing.vocabulary != dim:

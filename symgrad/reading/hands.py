@@ -136,7 +136,7 @@ class TextHand:
 
     def call(self, function: str, order: Sequence[int], args: Sequence[str]) -> str:
         """Return `σ'(z)`."""
-        if len(order) > 1 and sum(order):
+        if len(order) > 1 and any(order):
             mark = "^(" + ",".join(map(str, order)) + ")"
         else:
             mark = "'" * sum(order)
@@ -232,7 +232,7 @@ class LatexHand:
         if name is None:
             word = latex_word(function)
             name = rf"\operatorname{{{word[8:-1]}}}" if word.startswith(r"\mathrm") else word
-        if len(order) > 1 and sum(order):
+        if len(order) > 1 and any(order):
             mark = "^{(" + ",".join(map(str, order)) + ")}"
         else:
             mark = "'" * sum(order)

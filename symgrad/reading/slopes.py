@@ -182,7 +182,7 @@ def _ordered(expr: sympy.Basic) -> tuple[sympy.Basic, ...]:
     """Return arguments in an order that does not depend on hashes, numbers first."""
     if isinstance(expr, sympy.Add | sympy.Mul | sympy.And | sympy.Or):
         return tuple(sorted(expr.args, key=lambda a: (not a.is_number, sympy.default_sort_key(a))))
-    return expr.args
+    return tuple(expr.args)
 
 
 def _power(expr: sympy.Pow) -> Scalar | None:

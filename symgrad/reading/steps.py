@@ -12,6 +12,7 @@ from typing import Literal
 
 from symgrad.contract import contract
 from symgrad.derivation import Derivation
+from symgrad.dims import Dim
 from symgrad.partials import local_partials
 from symgrad.program import (
     Access,
@@ -65,8 +66,8 @@ def derivation_steps(
     steps += page.chain(forms)
     for form in forms:
         steps.append(_two("result", *(equation(form, hand) for hand in HANDS)))
-        both = zip(*(domains(form, hand) for hand in HANDS), strict=True)
-        steps += [_two("result", text, latex) for text, latex in both]
+        pairs = zip(*(domains(form, hand) for hand in HANDS), strict=True)
+        steps += [_two("result", text, latex) for text, latex in pairs]
     return tuple(steps)
 
 
@@ -272,7 +273,7 @@ class Page:
             steps.append(Step("local derivatives", *lines))
         return steps
 
-    def axes(self, name: str, rank: int) -> list[object]:
+    def axes(self, name: str, rank: int) -> list[Dim]:
         """Return the dims of an array without the batch."""
         array = self.program.array(name)
         if array is not None:

@@ -8,6 +8,7 @@ so nearly every program is legal. Domains are kept by construction (`log(abs(e) 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -71,7 +72,6 @@ class _Grower:
     vocabularies: dict[str, Dim] = field(default_factory=dict)
     macros: list[str] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
     roles: tuple[str, ...] = ()
     dims: tuple[Dim, ...] = ()
     serial: int = 0
@@ -90,7 +90,8 @@ class _Grower:
         for number in range(count):
             self.statement(last=number == count - 1)
         self.determine()
-        return Sketch(seed, self.text(), self.wrt())
+        wrt = self.wrt()
+        return Sketch(seed, self.text(), wrt)
 
     # ------------------------------------------------------------ the text
 
@@ -125,14 +126,11 @@ class _Grower:
 
     def determine(self) -> None:
         """Declare an array for every dim that no declared axis solves."""
-        able: set[str] = set()
         axes = [axis for _, shape, _ in self.declared.values() for axis in shape]
-        for axis in (*axes, *self.vocabularies.values()):
-            if len(axis.names) == 1 and "*" not in str(axis) and "//" not in str(axis):
-                able |= set(axis.names)
-        wanted = {n for axis in (*axes, *self.dims) for n in axis.names}
-        for name in sorted((wanted | self.seen) - able):
-            if any(name in line for line in (*self.statements, *map(str, axes))):
+        able = {next(iter(a.names)) for a in axes if len(a.names) == 1 and set(str(a)) & set("*/") == set()}
+        words = " ".join((*map(str, axes), *map(str, self.vocabularies.values()), *self.statements))
+        for name in sorted({n for d in self.dims for n in d.names} - able):
+            if re.search(rf"\b{name}\b", words):
                 self.declared[f"size_{name}"] = ("const", (Dim.of(name),), "")
 
     # ------------------------------------------------------------ statements

@@ -45,7 +45,7 @@ def python_tree(script: Script) -> ast.Module:
             warnings.simplefilter("ignore")
             tree = ast.parse(script.code)
     except SyntaxError as error:
-        raise _keyword_as_name(script) or _translated(error, script) from None
+        raise keyword_as_name(script) or _translated(error, script) from None
     except (RecursionError, MemoryError):
         hint = "name parts of it in lines of their own"
         message = "this is nested too deeply to be read"
@@ -56,7 +56,7 @@ def python_tree(script: Script) -> ast.Module:
     return tree
 
 
-def _keyword_as_name(script: Script) -> LayerSyntaxError | None:
+def keyword_as_name(script: Script) -> LayerSyntaxError | None:
     """Return the error for the first word of Python that stands where only a name can."""
     source = script.source
     blank = ("space", "comment")

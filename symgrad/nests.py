@@ -1,0 +1,217 @@
+"""One term as a loop nest: deltas decide where it writes, factors move as far out as they go.
+
+Definition, Term -> job -> Job -> nest -> Nodes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from symgrad.contract import relocate
+from symgrad.program import (
+    Access,
+    Affine,
+    Definition,
+    Delta,
+    Guard,
+    Index,
+    Number,
+    Position,
+    Scalar,
+    Term,
+    affine_of,
+    indices_of,
+    walk,
+)
+from symgrad.schedule import Add, Begin, For, Let, Node, Store, When
+
+Operator = Literal["=", "+="]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One term, ready to be looped over; `depth` counts the loops outside the accumulator."""
+
+    target: str
+    at: tuple[Position, ...]
+    order: tuple[Index, ...]
+    depth: int
+    bound: tuple[Index, ...]
+    factors: tuple[Scalar, ...]
+    conditions: tuple[Scalar, ...]
+    covers: bool
+
+
+def job(definition: Definition, term: Term) -> Job:
+    frees = list(definition.indices)
+    at: dict[Index, Position] = {i: Affine.of(i) for i in frees}
+    factors: list[Scalar] = [f for f in term.factors if not isinstance(f, Delta | Guard)]
+    conditions: list[Scalar] = [f for f in term.factors if isinstance(f, Guard)]
+    deltas = [f for f in term.factors if isinstance(f, Delta)]
+    scattered = False
+    while deltas:
+        delta = deltas.pop(0)
+        solved = _solve(delta, frees, factors, conditions, deltas, at)
+        if solved is None:
+            conditions.append(delta)
+            continue
+        index, value, factors, conditions, deltas, at = solved
+        scattered = True
+        frees.remove(index)
+        at[index] = value
+        if isinstance(value, Affine) and (value.bare is None or value.bare.dim != index.dim):
+            conditions.append(Guard(value, index.dim))
+    positions = tuple(at[i] for i in definition.indices)
+    moved = {i for p in positions for a in affine_of(p) for i, _ in a.terms}
+    bound = tuple(term.bound)
+    order, depth = _loop_order(frees, bound, factors, positions, moved)
+    depends_on_bound = bool(moved & set(bound))
+    if depends_on_bound:
+        depth = len(order)
+    covers = not conditions and not scattered and not (bound and depth == len(order))
+    if bound and conditions and not scattered and depth < len(order):
+        covers = all(set(indices_of(c)) & set(bound) for c in conditions)
+    return Job(
+        definition.name, positions, order, depth, bound, tuple(factors), tuple(conditions), covers
+    )
+
+
+Solved = tuple[Index, Position, list[Scalar], list[Scalar], list[Delta], dict[Index, Position]]
+
+
+def _solve(
+    delta: Delta,
+    frees: Sequence[Index],
+    factors: Sequence[Scalar],
+    conditions: Sequence[Scalar],
+    deltas: Sequence[Delta],
+    at: dict[Index, Position],
+) -> Solved | None:
+    """Return a free index whose position the delta gives, with everything else moved there."""
+    choices: list[tuple[Index, Position]] = []
+    for here, there in ((delta.left, delta.right), (delta.right, delta.left)):
+        bare = here.bare if isinstance(here, Affine) else None
+        inside = {i for a in affine_of(there) for i, _ in a.terms}
+        if bare is not None and bare in frees and bare not in inside:
+            choices.append((bare, there))
+    choices.sort(key=lambda choice: -list(frees).index(choice[0]))
+    for index, value in choices:
+        mapping = {index: value}
+        moved = [relocate(f, mapping) for f in factors]
+        tests = [relocate(c, mapping) for c in conditions]
+        others = [relocate(d, mapping) for d in deltas]
+        places = {i: _place(p, mapping) for i, p in at.items()}
+        if None in moved or None in tests or None in others or None in places.values():
+            continue
+        return (
+            index,
+            value,
+            [m for m in moved if m is not None],
+            [t for t in tests if t is not None],
+            [d for d in others if isinstance(d, Delta)],
+            {i: p for i, p in places.items() if p is not None},
+        )
+    return None
+
+
+def _place(position: Position, mapping: dict[Index, Position]) -> Position | None:
+    moved = relocate(Access("", (position,)), mapping)
+    return moved.at[0] if isinstance(moved, Access) else None
+
+
+def _loop_order(
+    frees: Sequence[Index],
+    bound: Sequence[Index],
+    factors: Sequence[Scalar],
+    target: Sequence[Position],
+    moved: set[Index],
+) -> tuple[tuple[Index, ...], int]:
+    """Return the loops from the outside in, and how many stand outside the accumulator.
+
+    The innermost loop is the one along which most arrays lie contiguously.
+    """
+    if not bound:
+        return tuple(frees), len(frees)
+    score: dict[Index, int] = dict.fromkeys((*bound, *frees), 0)
+    lasts = [f.at[-1] for s in factors for f in accesses_in(s) if f.at]
+    lasts += [target[-1]] if target else []
+    for position in lasts:
+        if isinstance(position, Affine):
+            for index, coefficient in position.terms:
+                if abs(coefficient) == 1 and index in score:
+                    score[index] += 1
+    best = max((*reversed(bound), *reversed(frees)), key=lambda i: score[i])
+    if best in bound or not frees:
+        rest = [i for i in bound if i != best]
+        return (*frees, *rest, best), len(frees)
+    others = [i for i in frees if i != best]
+    order = (*others, *bound, best)
+    return order, len(order)
+
+
+def accesses_in(scalar: Scalar) -> list[Access]:
+    return [n for n in walk(scalar) if isinstance(n, Access)]
+
+
+def nest(job_: Job, operator: Operator, new_slot: Callable[[], int]) -> tuple[Node, ...]:
+    """Return the loop nest of one term, factors hoisted as far out as they go."""
+    order, depth = job_.order, job_.depth
+    inner_is_bound = bool(job_.bound) and depth < len(order)
+    slot = new_slot() if inner_is_bound else 0
+    lets: list[list[int]] = [[] for _ in range(len(order) + 1)]
+    nodes_at: list[list[Node]] = [[] for _ in range(len(order) + 1)]
+    last: list[Scalar] = []
+    opened: set[Index] = set()
+    remaining = list(job_.factors)
+    conditions = list(job_.conditions)
+    tests: list[list[Scalar]] = [[] for _ in range(len(order) + 1)]
+    for level in range(len(order) + 1):
+        if level:
+            opened.add(order[level - 1])
+        ready = [f for f in remaining if _ready(f, opened, level == len(order))]
+        enough = bool(level) or not order
+        tests[level] = [c for c in conditions if enough and set(indices_of(c)) <= opened]
+        conditions = [c for c in conditions if c not in tests[level]]
+        remaining = [f for f in remaining if f not in ready]
+        if level == len(order):
+            last = ready
+        elif ready:
+            number = new_slot()
+            lets[level].append(number)
+            nodes_at[level].append(Let(number, tuple(ready)))
+
+    def used(low: int, high: int) -> tuple[int, ...]:
+        return tuple(n for level in lets[low:high] for n in level)
+
+    if inner_is_bound:
+        body: tuple[Node, ...] = (Add(slot, used(depth + 1, len(order)), tuple(last)),)
+    else:
+        body = (Store(job_.target, job_.at, operator, used(0, len(order)), tuple(last)),)
+    for level in range(len(order), -1, -1):
+        body = (*nodes_at[level], *body)
+        if inner_is_bound and level == depth:
+            store = Store(job_.target, job_.at, operator, (*used(0, depth + 1), slot), ())
+            lead = len(nodes_at[level])
+            body = (*body[:lead], Begin(slot), *body[lead:], store)
+        if tests[level]:
+            body = (When(tuple(tests[level]), body),)
+        if level:
+            body = (For(order[level - 1], body),)
+    return body
+
+
+def _ready(factor: Scalar, opened: set[Index], innermost: bool) -> bool:
+    """Whether a factor is computed at this depth: numbers stay inside, nothing leaves the loops."""
+    used = set(indices_of(factor))
+    return innermost or (bool(opened) and used <= opened and not isinstance(factor, Number))
+
+
+def writes_once(job: Job) -> bool:
+    """Whether no element is written twice: every loop is a position of its own in the target."""
+    if job.bound and job.depth == len(job.order):
+        return False
+    loops = set(job.order[: job.depth])
+    bare = {p.bare for p in job.at if isinstance(p, Affine)}
+    return loops <= bare

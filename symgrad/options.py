@@ -1,0 +1,156 @@
+"""What a caller may say beside a layer, checked before anything is computed.
+
+dims=, functions=, batch=, seed=, path=, as given -> as the stages take them
+A wrong kind of value is an ArgumentError; a right kind with a wrong value says which value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from operator import index
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+from symgrad.characters import fold
+from symgrad.declarations import size
+from symgrad.dims import Dim
+from symgrad.errors import ArgumentError, LayerSyntaxError, ShapeError, similar
+from symgrad.names import parts
+from symgrad.syntax import Assign, Call, Domain, Item, Layer
+from symgrad.vocabulary import FUNCTION_NAMES, RESERVED
+
+STAGES = ("parse", "check", "derive", "simplify", "plan", "source")
+
+
+def sizes_of(dims: object, layer: Layer) -> dict[str, Dim]:
+    """Return `dims=` as dims by name: whole numbers, or sizes like "2*m".
+
+    Raises ArgumentError for another type, ShapeError for a negative size, LayerSyntaxError for a
+    new dim that is called like something else.
+    """
+    arrays = {d.name for d in layer.declarations}
+    arrays |= {s.name for s in layer.statements if isinstance(s, Assign)}
+    found: dict[str, Dim] = {}
+    for name, value in _entries(dims, "dims", '{"n": 6}'):
+        if isinstance(value, str):
+            found[name] = size(value, f'dims["{name}"]')
+        else:
+            found[name] = Dim.of(whole(value, f'dims["{name}"]'))
+        number = found[name].constant
+        if number is not None and number < 0:
+            raise ShapeError(
+                f'dims["{name}"] is {number}, but a size cannot be negative',
+                hint="give a whole number, 0 or more",
+            )
+        for other in found[name].names:
+            if other in arrays or other in RESERVED:
+                message = f'dims["{name}"]: {other} is no dim but {_kind(other, arrays)}'
+                raise LayerSyntaxError(message, hint="sizes have names of their own")
+    return found
+
+
+def _kind(name: str, arrays: set[str]) -> str:
+    return "an array" if name in arrays else "a word of the language"
+
+
+def bindings_of(functions: object, layer: Layer) -> dict[str, str]:
+    """Return `functions=` as names by abstract function, each one that the layer calls.
+
+    Raises ArgumentError for another type, LayerSyntaxError for a name that is not to be bound.
+    """
+    found: dict[str, str] = {}
+    free = tuple(dict.fromkeys(call.function for call in abstract_calls(layer)))
+    for name, value in _entries(functions, "functions", '{"σ": "tanh"}'):
+        if name in FUNCTION_NAMES:
+            raise LayerSyntaxError(
+                f"functions= names {name}, which is a function of the language already",
+                hint="only abstract functions, single letters, are bound",
+            )
+        if name not in free:
+            near = similar(name, free)
+            known = f"it calls {', '.join(free)}" if free else "it calls none"
+            hint = f"did you mean {near}?" if near else known
+            message = f"functions= names {name}, which is no abstract function of this layer"
+            raise LayerSyntaxError(message, hint=hint)
+        if not isinstance(value, str):
+            raise ArgumentError(
+                f'functions["{name}"] is {_described(value)}, expected the name of a function',
+                hint=f'as in functions={{"{name}": "tanh"}}',
+            )
+        found[name] = value
+    return found
+
+
+def abstract_calls(layer: Layer) -> tuple[Call, ...]:
+    """Return the calls of functions that nobody defines, in reading order."""
+    known = {*FUNCTION_NAMES, *(macro.name for macro in layer.macros)}
+    found: list[Call] = []
+    waiting: list[Item] = []
+    for statement in layer.statements:
+        waiting.append(statement.condition if isinstance(statement, Domain) else statement.value)
+    for macro in layer.macros:
+        waiting += [*(line.value for line in macro.body), macro.result]
+    waiting.reverse()
+    while waiting:
+        expr = waiting.pop()
+        if isinstance(expr, Call) and expr.function not in known:
+            found.append(expr)
+        waiting.extend(reversed(parts(expr)))
+    return tuple(found)
+
+
+def whole(value: object, what: str, least: int | None = None) -> int:
+    """Return a whole number, numpy's too; raise ArgumentError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        message = f"{what} is {_described(value)}, expected a whole number"
+        raise ArgumentError(message, hint="give an int")
+    number = index(value)
+    if least is not None and number < least:
+        hint = f"give a whole number, {least} or more"
+        raise ArgumentError(f"{what} is {number}, but cannot be less than {least}", hint=hint)
+    return number
+
+
+def target_of(path: object) -> Path | None:
+    """Return where a module is to be written; raise ArgumentError if it cannot be."""
+    if path is None:
+        return None
+    if not isinstance(path, (str, os.PathLike)):
+        message = f"path is {_described(path)}, expected the name of a file"
+        raise ArgumentError(message, hint='as in path="dense_jac.py"')
+    target = Path(path)
+    if target.is_dir():
+        raise ArgumentError(f"cannot write {target}: it is a folder", hint="name a file in it")
+    if not target.parent.is_dir():
+        message = f"cannot write {target}: there is no folder {target.parent}"
+        raise ArgumentError(message, hint="make the folder first")
+    return target
+
+
+def stage_of(stage: object) -> str:
+    """Return a stage of the pipeline by name."""
+    if isinstance(stage, str) and stage in STAGES:
+        return stage
+    raise ArgumentError(f"there is no stage {stage!r}", hint=f"stages are {', '.join(STAGES)}")
+
+
+def _entries(given: object, what: str, example: str) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a mapping of names, the names folded as Python folds them."""
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        message = f"{what} is {_described(given)}, expected a mapping of names"
+        raise ArgumentError(message, hint=f"as in {what}={example}")
+    for name, value in given.items():
+        if not isinstance(name, str):
+            message = f"{what} has the key {name!r}, expected names"
+            raise ArgumentError(message, hint=f"as in {what}={example}")
+        yield fold(name), value
+
+
+def _described(value: object) -> str:
+    """Return a value of the wrong kind in a few words."""
+    shown = repr(value)
+    kind = type(value).__name__
+    return f"{shown} ({kind})" if len(shown) <= 40 and "\n" not in shown else f"of type {kind}"

@@ -1,0 +1,8 @@
+"""Options of the test-suite: how many random layers, from which seed."""
+
+from __future__ import annotations
+
+
+def pytest_addoption(parser):
+    parser.addoption("--programs", type=int, default=None, help="how many random layers to test")
+    parser.addoption("--seed", type=int, default=None, help="the seed of the first random layer")
