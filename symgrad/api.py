@@ -28,11 +28,12 @@ from symgrad.errors import (
     LayerSyntaxError,
     ShapeError,
     Span,
+    ValidationError,
 )
 from symgrad.errors import Source as SourceText
 from symgrad.explain import Explanation, explain
 from symgrad.forms import Forms, forms
-from symgrad.interpret import evaluate_jacobian
+from symgrad.interpret import evaluate_jacobian, interpret
 from symgrad.options import abstract_calls, bindings_of, sizes_of, stage_of, target_of, whole
 from symgrad.parse import parse
 from symgrad.plan import plan
@@ -348,7 +349,9 @@ def _compare(
             if a.default is not None and a.name in arrays
         }
         with np.errstate(all="ignore"):
+            value = module.forward(*positional, **keywords)
             found = module.jacobian(*positional, **keywords)
+        _require_value(made.program, arrays, value if several else (value,))
         return found if several else {(made.program.outputs[0], k): v for k, v in found.items()}
 
     def exactly(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
@@ -368,6 +371,25 @@ def _compare(
         batch=batch,
         exactly=exactly if exact else None,
     )
+
+
+def _require_value(program: Program, arrays: dict[str, Any], values: Sequence[Any]) -> None:
+    """Refuse a module whose outputs are not what the definitions say.
+
+    Raises ValidationError naming the output, its place and both numbers.
+    """
+    right = interpret(program, arrays)
+    for output, value in zip(program.outputs, values, strict=True):
+        expected = np.broadcast_to(right[output], np.shape(value))
+        scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+        close = np.isclose(value, expected, rtol=1e-9, atol=1e-11 * scale + 1e-12, equal_nan=True)
+        if not np.all(close):
+            where = tuple(int(k) for k in np.argwhere(~close)[0])
+            raise ValidationError(
+                f"{program.name}: {output} at {list(where)} is {value[where]:.12g}, but its "
+                f"definition gives {expected[where]:.12g}",
+                hint="this is a fault of the generated code, not of your layer; please report it",
+            )
 
 
 def _write_report(file: Path, report: Report) -> None:

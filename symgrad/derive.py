@@ -16,6 +16,7 @@ from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.errors import InternalError
 from symgrad.partials import Local, local_partials, split_extrema
 from symgrad.program import (
+    BATCH,
     Access,
     Affine,
     Apply,
@@ -29,6 +30,7 @@ from symgrad.program import (
     Scalar,
     Supply,
     Term,
+    affine_of,
     arrays_of,
     indices_of,
     scalars_of,
@@ -315,7 +317,9 @@ class Sweep:
         else:
             known = (*self.program.definitions, *self.definitions)
             found = [d.indices for d in known if d.name == access.array]
-            axes = tuple(i.dim for i in found[0]) if found else ()
+            if not found:
+                return True
+            axes = tuple(i.dim for i in found[0])
         return axes == tuple(i.dim for p in access.at for a in affine_of(p) for i, _ in a.terms)
 
     def merged(
@@ -386,8 +390,6 @@ def _is_structural(factor: Scalar, out: Sequence[Index], at: Sequence[Index]) ->
 
 
 def _batches(factor: Scalar) -> set[Index]:
-    from symgrad.program import BATCH
-
     return {i for i in indices_of(factor) if i.dim == BATCH}
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from symgrad.dims import Dim
 from symgrad.door import size_names
 from symgrad.fold import fold
 from symgrad.forms import Form, Forms, Structured, needed
 from symgrad.plan import plan
-from symgrad.program import Array, Definition
+from symgrad.program import BATCH, Array, Definition
 from symgrad.write_driver import KernelBook, driver_steps, shape_text
 from symgrad.write_kernel import code_name, mentions
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from symgrad.derivation import Derivation
-from symgrad.errors import SelectionError
+from symgrad.errors import ArgumentError, SelectionError
 from symgrad.reading.chain import Inexpressible
 from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand, LatexHand, TextHand
@@ -32,6 +32,12 @@ NOTE = (
 )
 
 
+def require_style(style: str) -> None:
+    """Refuse a style there is none of. Raises ArgumentError."""
+    if style not in ("index", "matrix"):
+        raise ArgumentError(f"there is no style {style!r}", hint='use "index" or "matrix"')
+
+
 @dataclass(frozen=True, slots=True)
 class Formula:
     """One derivative in closed form; prints as text."""
@@ -47,6 +53,7 @@ class Formula:
         return self._written(LatexHand(), style)
 
     def _written(self, hand: Hand, style: Style) -> str:
+        require_style(style)
         if style == "index":
             return equation(self.form, hand)
         matrix = self.matrix(hand)
@@ -157,6 +164,7 @@ class Explanation:
 
     def text(self, style: Style = "index") -> str:
         """Return the whole derivation as Unicode text."""
+        require_style(style)
         lines = [self.title, ""]
         for heading, steps in self.sections():
             lines.append(heading)

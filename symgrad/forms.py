@@ -23,7 +23,9 @@ from symgrad.program import (
     Definition,
     Delta,
     Index,
+    Lookup,
     Number,
+    Position,
     Program,
     Scalar,
     Supply,
@@ -73,6 +75,13 @@ class Factor:
         return tuple(i for i in self.indices if i not in self.spread)
 
 
+def lookups_in(position: Position) -> tuple[Lookup, ...]:
+    """Return the lookups in a position, outer ones first."""
+    if not isinstance(position, Lookup):
+        return ()
+    return (position, *(inner for p in position.at for inner in lookups_in(p)))
+
+
 @dataclass(frozen=True, slots=True)
 class FactoredTerm:
     """Deltas times factors."""
@@ -96,6 +105,13 @@ class Structured:
     dense: Definition
     compact: Definition | None
     key: str
+
+    @property
+    def positions(self) -> tuple[Lookup, ...]:
+        """The data by whose values deltas tie axes; `factors()` holds those arrays too."""
+        deltas = [d for term in self.terms for d in term.deltas]
+        ends = [p for d in deltas for p in (d.left, d.right)]
+        return tuple(dict.fromkeys(lookup for p in ends for lookup in lookups_in(p)))
 
     @property
     def arrays(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from symgrad.captions import caption
 from symgrad.door import size_names
 from symgrad.fold import fold, fold_prose
 from symgrad.forms import Factor, Forms, Structured
-from symgrad.program import Array, Index
+from symgrad.program import Affine, Array, Index, Lookup
 from symgrad.write_driver import shape_text, tuple_text
 from symgrad.write_kernel import mentions
 
@@ -191,7 +191,9 @@ class Publics:
                 for factor in term.factors:
                     value = self.factor_text(factor)
                     entries.append(f'"{factor.label}": {value}')
-            tables.append("{" + ", ".join(entries) + "}")
+            for lookup in s.positions:
+                entries.append(f'"{lookup.array}": {self.position_text(lookup)}')
+            tables.append("{" + ", ".join(dict.fromkeys(entries)) + "}")
         text = " ".join(tables)
         lines = self.sizes_line(text)
         if mentions(text, "v"):
@@ -215,6 +217,13 @@ class Publics:
         if self.forms.program.batch in factor.indices:
             return f"_first({text}, single)"
         return text
+
+    def position_text(self, lookup: Lookup) -> str:
+        """Return the expression of an array that a delta of the formula looks up."""
+        text = f'v["{lookup.array}"]'
+        first = lookup.at[0] if lookup.at else None
+        batched = isinstance(first, Affine) and first.bare == self.forms.program.batch
+        return f"_first({text}, single)" if batched else text
 
     def jacobian(self) -> str:
         """Return the text of `jacobian`: all dense Jacobians from one pass."""

@@ -121,6 +121,11 @@ class Block:
                     array = np.broadcast_to(array[kept], shape) if factor.spread else array
                 has_batch = any(i.dim == BATCH for i in factor.indices)
                 found[factor.label] = array[0] if has_batch and self._done.single else array
+        for lookup in self._structured.positions:
+            array = np.asarray(self._done.values[lookup.array])
+            first = lookup.at[0] if lookup.at else None
+            batched = isinstance(first, Affine) and first.bare is not None and first.bare.dim == BATCH
+            found[lookup.array] = array[0] if batched and self._done.single else array
         return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:

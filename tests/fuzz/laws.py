@@ -22,7 +22,7 @@ from symgrad.check import check
 from symgrad.compiled import Compiled
 from symgrad.derive import derive
 from symgrad.emit import emit
-from symgrad.errors import ShapeError, SymgradError, ValidationError
+from symgrad.errors import InternalError, ShapeError, SymgradError, ValidationError
 from symgrad.explain import explain
 from symgrad.forms import forms
 from symgrad.interpret import evaluate_jacobian, interpret
@@ -60,6 +60,8 @@ def faults(
         layer = sg.layer(text)
         program = check(layer)
         selection = select(program, wrt)
+    except InternalError:
+        raise
     except SymgradError as error:
         raise Refused(str(error)) from None
     found: list[Fault] = []
