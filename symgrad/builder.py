@@ -274,9 +274,10 @@ def _declared(
     default: float | None = None,
 ) -> Expression:
     written = _string(name, "an array")
-    if not isinstance(dims, str):
+    given: object = dims
+    if not isinstance(given, str):
         hint = f'sizes are one string: sg.{role}("{written}", "m n"), "" for a scalar'
-        raise ArgumentError(f"the sizes of {written} are of type {_kind_of(dims)}", hint=hint)
+        raise ArgumentError(f"the sizes of {written} are of type {_kind_of(given)}", hint=hint)
     code = _checked_name(code_name(written))
     pieces = dims.split(",") if "," in dims else dims.split()
     axes = tuple(size(piece, f"the sizes of {written}") for piece in pieces)

@@ -46,7 +46,9 @@ def caption(structured: Structured, batched: bool) -> Caption:
     kept = [*jacobian.out, *structured.untied]
     compact_axes = (*first, *(letters[i] for i in kept))
     if not jacobian.terms:
-        return Caption(axes, f"0: {jacobian.output} does not depend on {jacobian.parameter}", "0", ())
+        return Caption(
+            axes, f"0: {jacobian.output} does not depend on {jacobian.parameter}", "0", ()
+        )
     deltas = [_delta(d.left, d.right, letters) for d in structured.shared]
     if deltas:
         structure = " * ".join((*deltas, f"C[{', '.join(compact_axes)}]"))
@@ -55,7 +57,9 @@ def caption(structured: Structured, batched: bool) -> Caption:
     terms = []
     for term in structured.terms:
         parts = [_delta(d.left, d.right, letters) for d in term.deltas]
-        parts += [f"{f.label}[{', '.join(_letter(i, letters) for i in f.indices)}]" for f in term.factors]
+        parts += [
+            f"{f.label}[{', '.join(_letter(i, letters) for i in f.indices)}]" for f in term.factors
+        ]
         terms.append(" * ".join(parts))
     return Caption(axes, structure, " + ".join(terms), compact_axes)
 
@@ -80,8 +84,7 @@ def _position(position: Position, letters: Mapping[Index, str]) -> str:
     if isinstance(position, Lookup):
         at = ", ".join(_position(p, letters) for p in position.at)
         return f"{position.array}[{at}]" if at else position.array
-    text = _affine(position, letters)
-    return text
+    return _affine(position, letters)
 
 
 def _affine(affine: Affine, letters: Mapping[Index, str]) -> str:

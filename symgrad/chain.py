@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from symgrad.api import LayerLike, layer
@@ -200,7 +201,7 @@ def _agreements(
     parts: tuple[_Part, ...],
 ) -> Iterator[tuple[list[tuple[Dim, Dim]], str, str]]:
     """Yield the sizes that must agree, with the error for when they cannot."""
-    for before, part in zip(parts, parts[1:], strict=False):
+    for before, part in pairwise(parts):
         if part.fed is None:  # pragma: no cover - `_parts` saw to it
             continue
         program = check(before.layer)

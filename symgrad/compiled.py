@@ -76,8 +76,14 @@ class Compiled:
         allowed = {n: roles[n] for n in self.wrt}
         names = choose(wrt, allowed, {n: r for n, r in roles.items() if r in ("const", "index")})
         return Compiled(
-            self.layer, self.forms, self.module, self.path, self.source, self.captions,
-            self.report, names,
+            self.layer,
+            self.forms,
+            self.module,
+            self.path,
+            self.source,
+            self.captions,
+            self.report,
+            names,
         )
 
     def forward(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -159,9 +165,13 @@ class Compiled:
     def jvp(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return J t; the last argument is a mapping of tangents, missing ones are zero."""
         arrays, keywords, extra = self._bind("jvp", args, kwargs, ("tangents",))
-        unknown = [n for n in extra[0] if n not in self.wrt] if isinstance(extra[0], Mapping) else []
+        unknown = (
+            [n for n in extra[0] if n not in self.wrt] if isinstance(extra[0], Mapping) else []
+        )
         if unknown:
-            raise ArgumentError(f"{self.name}: no tangent for {unknown[0]!r}; expected some of {self.wrt}")
+            raise ArgumentError(
+                f"{self.name}: no tangent for {unknown[0]!r}; expected some of {self.wrt}"
+            )
         return self.module.jvp(*arrays, extra[0], **keywords)
 
     def __getattr__(self, name: str) -> Any:
@@ -183,13 +193,18 @@ class Compiled:
             raise ArgumentError(f"{self.name}.{name} takes no {word}: factors are not copied")
         return getattr(self.module, name)(*arrays, **keywords, **out)
 
-    def _selected(self, form: Callable[..., Any], name: str, args: Any, kwargs: Any) -> dict[str, Any]:
+    def _selected(
+        self, form: Callable[..., Any], name: str, args: Any, kwargs: Any
+    ) -> dict[str, Any]:
         arrays, keywords, extra = self._bind(name, args, kwargs, ("u",))
         found = form(*arrays, extra[0], **keywords)
         return {n: g for n, g in found.items() if n in self.wrt}
 
     def _bind(
-        self, form: str, args: Sequence[Any], kwargs: dict[str, Any],
+        self,
+        form: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
         extra_names: Sequence[str] = (),
     ) -> tuple[list[Any], dict[str, Any], list[Any]]:
         """Return positional arrays, keyword-only ones, and what follows them.
@@ -227,11 +242,17 @@ class Compiled:
         known = {a.name for a in declared}
         for name in given:
             if name not in known:
-                raise ArgumentError(f"{where}: no array is called {name}; expected {', '.join(order)}")
+                raise ArgumentError(
+                    f"{where}: no array is called {name}; expected {', '.join(order)}"
+                )
         missing = [n for n in order if n not in given]
         if missing:
-            raise ArgumentError(f"{where}: {', '.join(missing)} missing; expected {', '.join(order)}")
-        keywords = {a.name: given[a.name] for a in declared if a.default is not None and a.name in given}
+            raise ArgumentError(
+                f"{where}: {', '.join(missing)} missing; expected {', '.join(order)}"
+            )
+        keywords = {
+            a.name: given[a.name] for a in declared if a.default is not None and a.name in given
+        }
         return [given[n] for n in order], keywords, tail
 
     def _doorwise(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:

@@ -219,3 +219,17 @@ def _count_unused(term: Term) -> Term:
         if index not in read and index.dim.constant != 1:
             sizes.append(Size(index.dim))
     return Term(kept, (*term.factors, *sizes))
+
+
+def guarding(factors: Sequence[Scalar], within: set[Index]) -> tuple[Guard, ...]:
+    """Return the guards that concern these indices alone: a part is read only where they hold."""
+    return tuple(f for f in factors if isinstance(f, Guard) and set(indices_of(f)) <= within)
+
+
+def reading(delta: Scalar, factors: Sequence[Scalar]) -> tuple[Guard, ...]:
+    """Return the guards without which a delta would read positions beside an array of data."""
+    if not isinstance(delta, Delta):
+        return ()
+    if not isinstance(delta.left, Lookup) and not isinstance(delta.right, Lookup):
+        return ()
+    return guarding(factors, set(indices_of(delta)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.contract import contract
+from symgrad.contract import contract, guarding, reading
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.errors import InternalError
 from symgrad.partials import Local, local_partials, split_extrema
@@ -206,10 +206,10 @@ class Sweep:
         for term in terms:
             # a delta that a sum runs over is part of the sum
             shared = [f for f in shared if f in term.factors and not _inner(f, term.bound)]
-        kept = [_reading(f, terms[0].factors) for f in shared]
+        kept = [reading(f, terms[0].factors) for f in shared]
         for term in terms[1:]:
             pairs = zip(shared, kept, strict=True)
-            same = [(f, g) for f, g in pairs if _reading(f, term.factors) == g]
+            same = [(f, g) for f, g in pairs if reading(f, term.factors) == g]
             shared, kept = [f for f, _ in same], [g for _, g in same]
         rests = tuple(Term(t.bound, tuple(f for f in t.factors if f not in shared)) for t in terms)
         access = self.name_sum(f"{self.prefix}_{self.tag}{name}", rests, (*self.out, *at))
@@ -241,7 +241,8 @@ class Sweep:
             return term
         factors = list(term.factors)
         for factor in costly:
-            own = (factor, *_guarding(term.factors, set(indices_of(factor))))
+            within = set(indices_of(factor))
+            own: tuple[Scalar, ...] = (factor, *guarding(term.factors, within))
             if own not in self.named:
                 indices = tuple(
                     sorted(indices_of(factor), key=lambda i: i.dim != self.program.batch.dim)
@@ -265,7 +266,7 @@ class Sweep:
         beyond = {i for f in outer for i in indices_of(f)}
         if not outer or not beyond - within or any(isinstance(f, Delta | Guard) for f in inner):
             return term
-        inner += _guarding(outer, within)
+        inner += guarding(outer, within)
         access = self.name_sum(f"S_{wish[2:]}", [Term(term.bound, tuple(inner))], free)
         return Term((), (*outer, access))
 
@@ -288,7 +289,7 @@ class Sweep:
             f for f in term.factors if isinstance(f, Delta) and not _inner(f, term.bound)
         )
         rest = tuple(f for f in term.factors if f not in deltas)
-        guards = tuple(dict.fromkeys(g for d in deltas for g in _reading(d, rest)))
+        guards = tuple(dict.fromkeys(g for d in deltas for g in reading(d, rest)))
         if not rest:
             return Term((), deltas)
         groups = _groups(rest)
@@ -299,7 +300,7 @@ class Sweep:
         factors: list[Scalar] = []
         for part in groups:
             within = {i for f in part for i in indices_of(f)}
-            group = (*part, *(g for g in _guarding(rest, within) if g not in part))
+            group = (*part, *(g for g in guarding(rest, within) if g not in part))
             only = group[0]
             alone = len(group) == 1 and not term.bound
             if alone and isinstance(only, Access) and _plain(only) and self.whole(only):
@@ -342,20 +343,6 @@ class Sweep:
                 access = self.name_sum(f"J_{self.tag}{name}", group, (*self.out, *theta))
                 kept.append(Term((), (*tied, access)))
         return tuple(kept)
-
-
-def _guarding(factors: Sequence[Scalar], within: set[Index]) -> tuple[Guard, ...]:
-    """Return the guards that concern these indices alone: a part is read only where they hold."""
-    return tuple(f for f in factors if isinstance(f, Guard) and set(indices_of(f)) <= within)
-
-
-def _reading(delta: Scalar, factors: Sequence[Scalar]) -> tuple[Guard, ...]:
-    """Return the guards without which a delta would read positions beside an array of data."""
-    if not isinstance(delta, Delta):
-        return ()
-    if not isinstance(delta.left, Lookup) and not isinstance(delta.right, Lookup):
-        return ()
-    return _guarding(factors, set(indices_of(delta)))
 
 
 def _letter(position: int) -> str:

@@ -59,7 +59,7 @@ def _same_outer(
 
 
 def _fuse(nodes: tuple[Node, ...], batch: Index) -> tuple[Node, ...]:
-    """Join neighbouring loops: over samples always, inner ones where only the own element is read."""
+    """Join neighbours: loops over samples always, inner ones where elements read themselves."""
     result: list[Node] = []
     for node in nodes:
         before = result[-1] if result else None

@@ -59,7 +59,7 @@ def plan(
 
 
 def _in_place(definitions: Sequence[Definition], keep: frozenset[str]) -> dict[str, str]:
-    """Return which definition takes the place of which array: its only reader, element by element."""
+    """Return which definition takes the place of which array, as its only reader."""
     table = {d.name: d for d in definitions}
     readers: dict[str, list[Definition]] = {}
     for definition in definitions:

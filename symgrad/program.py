@@ -21,7 +21,7 @@ BATCH = Dim.of("#B")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A position along an axis; `serial` is its identity, `name` only what it would like to print."""
+    """A position along an axis; `serial` is its identity, `name` only its wish."""
 
     name: str
     dim: Dim
@@ -384,4 +384,3 @@ def scalars_of(body: Body) -> tuple[Scalar, ...]:
     if isinstance(body, tuple):
         return tuple(factor for term in body for factor in term.factors)
     return (body.body,)
-

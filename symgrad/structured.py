@@ -116,7 +116,9 @@ class Block:
                     array = np.broadcast_to(np.ones((), self._done.dtype), shape)
                 else:
                     array = np.asarray(self._done.values[factor.array])
-                    kept = tuple(None if i in factor.spread else slice(None) for i in factor.indices)
+                    kept = tuple(
+                        None if i in factor.spread else slice(None) for i in factor.indices
+                    )
                     shape = tuple(self._size(i) for i in factor.indices)
                     array = np.broadcast_to(array[kept], shape) if factor.spread else array
                 has_batch = any(i.dim == BATCH for i in factor.indices)
@@ -124,7 +126,9 @@ class Block:
         for lookup in self._structured.positions:
             array = np.asarray(self._done.values[lookup.array])
             first = lookup.at[0] if lookup.at else None
-            batched = isinstance(first, Affine) and first.bare is not None and first.bare.dim == BATCH
+            batched = (
+                isinstance(first, Affine) and first.bare is not None and first.bare.dim == BATCH
+            )
             found[lookup.array] = array[0] if batched and self._done.single else array
         return found
 
@@ -183,12 +187,14 @@ class Block:
 
     @property
     def _awkward(self) -> bool:
-        """Whether a delta ties more than two plain axes: then products go through the dense array."""
+        """Whether a delta ties more than two plain axes: products then use the dense array."""
         out = set(self._structured.jacobian.out)
         for term in self._structured.terms:
             seen: set[Index] = set()
             for delta in term.deltas:
-                ends = [p.bare if isinstance(p, Affine) else None for p in (delta.left, delta.right)]
+                ends = [
+                    p.bare if isinstance(p, Affine) else None for p in (delta.left, delta.right)
+                ]
                 if None in ends or seen & set(ends) or set(ends) <= out or not set(ends) & out:
                     return True
                 if ends[0] is not None and ends[1] is not None and ends[0].dim != ends[1].dim:

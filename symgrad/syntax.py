@@ -47,7 +47,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`a op b`; `·` is a product whose meaning (`*` or `@`) `check` resolves by rank (one-liners)."""
+    """`a op b`; `·` is a product whose meaning, `*` or `@`, `check` resolves by rank."""
 
     operator: Literal["+", "-", "*", "/", "**", "@", "//", "&", "|", "·"]
     left: Expr
@@ -75,7 +75,7 @@ class Keyword:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of the language, a macro, or an abstract function; `span` covers the whole call."""
+    """A function of the language, a macro, or an abstract function; `span` covers it all."""
 
     function: str
     arguments: tuple[Expr, ...]

@@ -15,7 +15,9 @@ import symgrad as sg
 FOLDER = Path(__file__).parent / "cases"
 LATER = {"rnn_over_time"}  # recurrences
 CASES = [
-    pytest.param(path, id=path.stem, marks=pytest.mark.skipif(path.stem in LATER, reason="recurrence"))
+    pytest.param(
+        path, id=path.stem, marks=pytest.mark.skipif(path.stem in LATER, reason="recurrence")
+    )
     for path in sorted(FOLDER.glob("*.json"))
 ]
 
@@ -41,8 +43,7 @@ def case(request):
             arrays[declaration.name] = arrays[declaration.name].astype(int)
     compiled = sg.compile(layer, wrt=data["wrt"])
     expected = {
-        j["wrt"]: np.reshape(np.asarray(j["values"], float), j["shape"])
-        for j in data["jacobians"]
+        j["wrt"]: np.reshape(np.asarray(j["values"], float), j["shape"]) for j in data["jacobians"]
     }
     return data, compiled, arrays, expected
 
@@ -74,7 +75,7 @@ def test_value_and_every_form_of_the_jacobian(case):
         agree(out, right, rtol)
         flat = right.reshape(batch, int(np.prod(u.shape[1:])), -1)
         rows = np.einsum("bo,bop->bp", u.reshape(batch, -1), flat)
-        own = right.shape[u.ndim:]
+        own = right.shape[u.ndim :]
         agree(per_sample[name], rows.reshape(batch, *own), 10 * rtol)
         agree(block.per_sample_vjp(u), rows.reshape(batch, *own), 10 * rtol)
         summed = rows.reshape(batch, *own) if name in inputs else rows.sum(0).reshape(own)
@@ -83,8 +84,11 @@ def test_value_and_every_form_of_the_jacobian(case):
         agree(block.norm(), np.sqrt((flat**2).sum((1, 2))), 10 * rtol)
         v = rng.normal(size=(batch, *own) if name in inputs else own)
         tangents[name] = v
-        part = np.einsum("bop,bp->bo" if name in inputs else "bop,p->bo", flat,
-                         v.reshape(batch, -1) if name in inputs else v.reshape(-1))
+        part = np.einsum(
+            "bop,bp->bo" if name in inputs else "bop,p->bo",
+            flat,
+            v.reshape(batch, -1) if name in inputs else v.reshape(-1),
+        )
         agree(block.jvp(v), part.reshape(u.shape), 10 * rtol)
         total += part.reshape(u.shape)
     agree(compiled.jvp(arrays, tangents), total, 10 * rtol)

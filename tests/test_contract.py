@@ -20,7 +20,9 @@ from symgrad.program import (
 )
 
 N, M, K = Dim.of("n"), Dim.of("m"), Dim.of("k")
-I, J, P, Q, S = (Index(n, d, k) for k, (n, d) in enumerate((("i", N), ("j", N), ("p", K), ("q", K), ("s", M))))
+I, J, P, Q, S = (
+    Index(n, d, k) for k, (n, d) in enumerate((("i", N), ("j", N), ("p", K), ("q", K), ("s", M)))
+)
 SIZES = {"n": 5, "k": 3, "m": 3}
 
 
@@ -62,8 +64,12 @@ A = Affine.of
 TERMS = {
     "bare": Term((J,), (Delta(A(I), A(J)), Access("a", (A(J),)))),
     "shifted": Term((P,), (Delta(A(I), A(P) + 1), Access("a", (A(P),)))),
-    "convolution": Term((S, P), (Delta(A(I), A(S) + P), Access("a", (A(S),)), Access("b", (A(P),)))),
-    "strided": Term((S, P), (Delta(A(I), A(S) * 2 + P), Access("a", (A(S),)), Access("b", (A(P),)))),
+    "convolution": Term(
+        (S, P), (Delta(A(I), A(S) + P), Access("a", (A(S),)), Access("b", (A(P),)))
+    ),
+    "strided": Term(
+        (S, P), (Delta(A(I), A(S) * 2 + P), Access("a", (A(S),)), Access("b", (A(P),)))
+    ),
     "two deltas": Term((P, Q), (Delta(A(P), A(Q)), Delta(A(I), A(Q)), Access("a", (A(P), A(Q))))),
     "constant": Term((J,), (Delta(A(J), Affine((), Dim.of(2))), Access("a", (A(J), A(I))))),
     "unused": Term((J, P), (Access("a", (A(J),)),)),

@@ -95,10 +95,10 @@ def test_a_wrong_rule_is_refused_and_the_parameter_named(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("text", "function"),
     [
-        ("y = max(x * w, axis=None)", lambda a: np.max(a)),
-        ("y = min(x * w, axis=(0, 1))", lambda a: np.min(a)),
-        ("y = prod(x * w, axis=None)", lambda a: np.prod(a)),
-        ("y = norm(x * w, axis=None)", lambda a: np.linalg.norm(a)),
+        ("y = max(x * w, axis=None)", np.max),
+        ("y = min(x * w, axis=(0, 1))", np.min),
+        ("y = prod(x * w, axis=None)", np.prod),
+        ("y = norm(x * w, axis=None)", np.linalg.norm),
         ("y = logsumexp(x * w, axis=None)", lambda a: np.log(np.sum(np.exp(a)))),
     ],
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from fuzz.laws import Fault, Refused, faults
 from fuzz.shrink import shrink
 from fuzz.strategies import sketch

@@ -265,6 +265,8 @@ class Flattener:
         tree = value.element(tuple(Affine.of(i) for i in own))
         access = tree if is_leaf(tree) and _placeable(tree, own) else None
         access = access or self.extract(tree, wish, own)
+        if not _placeable(access, own):  # a whole softmax, read backwards or shifted
+            access = self.extract(access, wish, own)
 
         def element(at: tuple[Position, ...]) -> Tree:
             return place(access, dict(zip(own, at, strict=True)))

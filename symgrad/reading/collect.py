@@ -108,7 +108,7 @@ def _shared(products: Sequence[Product]) -> Product:
 
 
 def _shared_number(products: Sequence[Product]) -> Fraction | float:
-    sizes: set[Fraction | float] = {abs(p.number) for p in products}
+    sizes: set[Fraction | float] = {max(p.number, -p.number) for p in products}
     number: Fraction | float = sizes.pop() if len(sizes) == 1 else Fraction(1)
     return -number if all(p.number < 0 for p in products) else number
 

@@ -121,6 +121,8 @@ class Meanings:
         A fact must bind every index of its definition.
         """
         for definition, bound, summand, rest in self.sums:
+            if not rest.number:
+                continue  # a sum of zeros tells nothing
             found: Found = {}
             free = frozenset((*definition.indices, bound))
             if not _match_product(summand, product, free, found):

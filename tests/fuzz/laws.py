@@ -205,7 +205,9 @@ def _forms(
         known = dict(block._done.sizes)
         expect("formula", rebuilt(block, dense.shape, lookups, known), dense, word)
         expect("compact", expanded(block, dense.shape, lookups, known), dense, word)
-        flat = dense.reshape((rows if batched else 1, us[output][0].size if batched else us[output].size, -1))
+        flat = dense.reshape(
+            (rows if batched else 1, us[output][0].size if batched else us[output].size, -1)
+        )
         u = us[output].reshape(flat.shape[:2])
         own = dense.shape[np.ndim(right[output]) :]
         pulled = np.einsum("bo,bop->bp", u, flat)
@@ -291,7 +293,7 @@ def _torch(
     return found
 
 
-# ---------------------------------------------------------------- structure and formula, read as text
+# ------------------------------------------------------------ structure and formula, as text
 
 
 def expanded(block: Any, shape: tuple[int, ...], lookups: Any, known: Mapping[str, int]) -> Any:
@@ -349,7 +351,7 @@ def _split(text: str, mark: str) -> list[str]:
 
 def _position(text: str, places: Any, lookups: Any, known: Mapping[str, int]) -> Any:
     tree = compile(text, "", "eval")
-    return eval(tree, {"__builtins__": {}}, {**known, **_Reads.all(lookups), **places})  # noqa: S307
+    return eval(tree, {"__builtins__": {}}, {**known, **_Reads.all(lookups), **places})
 
 
 class _Reads:

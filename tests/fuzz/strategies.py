@@ -12,39 +12,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from fuzz.words import BINDING, KEEPING, KINKED, REDUCING, SMOOTH, TWO, WITH_DOMAIN
 from symgrad.dims import Dim
 
 Shape = tuple[Dim, ...]
 ONE = Dim.of(1)
-
-SMOOTH = (
-    "tanh", "sigmoid", "sin", "cos", "arctan", "arcsinh", "erf", "erfc", "softplus", "silu",
-    "gelu", "gelu_tanh", "mish", "softsign", "log_sigmoid", "tanhshrink", "square", "identity",
-    "elu", "selu", "celu", "swish",
-)  # fmt: skip
-KINKED = (
-    "relu", "abs", "leaky_relu", "relu6", "hardtanh", "hardsigmoid", "hardswish", "softshrink",
-    "hardshrink", "sign", "floor", "ceil", "round", "heaviside",
-)  # fmt: skip
-WITH_DOMAIN = (
-    "log(abs({}) + 0.5)", "sqrt(square({}) + 0.3)", "log1p(abs({}))", "exp(tanh({}))",
-    "exp2(sin({}))", "expm1(tanh({}))", "log2(square({}) + 1)", "log10(abs({}) + 1)",
-    "cbrt(abs({}) + 1)", "reciprocal(square({}) + 1)", "arcsin(0.9*tanh({}))",
-    "arccos(0.9*sin({}))", "tan(tanh({}))", "sinh(tanh({}))", "cosh(sin({}))",
-    "arccosh(square({}) + 1.5)", "arctanh(0.8*sin({}))", "gamma(sigmoid({}) + 0.7)",
-    "lgamma(softplus({}) + 0.5)", "digamma(softplus({}) + 0.5)", "-{}", "({})**2",
-    "(square({}) + 0.4)**0.5", "(abs({}) + 0.2)**(-1)",
-)  # fmt: skip
-TWO = (
-    "{} + {}", "{} - {}", "{} * {}", "{} * {}", "{} / (square({}) + 1)", "maximum({}, {})",
-    "minimum({}, {})", "hypot({}, {} + 3)", "logaddexp({}, {})", "arctan2({}, exp(tanh({})))",
-    "prelu({}, {})", "leaky_relu({}, {})", "elu({}, abs({}) + 0.5)", "(abs({}) + 0.4)**tanh({})",
-    "softshrink({}, abs({}))", "heaviside({}, {})", "clip({}, -0.7, abs({}))",
-    "threshold({}, 0.1, {})", "hardtanh({}, -1.0, abs({}) + 0.1)",
-)  # fmt: skip
-KEEPING = ("softmax", "log_softmax", "cumsum", "normalize")
-REDUCING = ("sum", "mean", "prod", "max", "min", "logsumexp", "norm", "var", "std")
-BINDING = ("sum", "sum", "sum", "mean", "prod", "max", "min", "logsumexp")
 
 
 @dataclass(frozen=True)
@@ -127,7 +99,11 @@ class _Grower:
     def determine(self) -> None:
         """Declare an array for every dim that no declared axis solves."""
         axes = [axis for _, shape, _ in self.declared.values() for axis in shape]
-        able = {next(iter(a.names)) for a in axes if len(a.names) == 1 and set(str(a)) & set("*/") == set()}
+        able = {
+            next(iter(a.names))
+            for a in axes
+            if len(a.names) == 1 and set(str(a)) & set("*/") == set()
+        }
         words = " ".join((*map(str, axes), *map(str, self.vocabularies.values()), *self.statements))
         for name in sorted({n for d in self.dims for n in d.names} - able):
             if re.search(rf"\b{name}\b", words):
@@ -175,7 +151,8 @@ class _Grower:
         expr = self.grow(rest, depth, scope)
         for i in letters:
             if not stated[i]:
-                expr = f"{rng.choice(['{} + {}', '{} * {}']).format(self.pack(expr), self.holder(i, scope))}"
+                pattern = rng.choice(["{} + {}", "{} * {}"])
+                expr = pattern.format(self.pack(expr), self.holder(i, scope))
         left = [f"{i}: {scope[i]}" if stated[i] else i for i in letters]
         self.statements.append(f"{name}[{', '.join(left)}] = {expr}")
         return (*(scope[i] for i in letters), *rest)
@@ -211,7 +188,7 @@ class _Grower:
     # ------------------------------------------------------------ leaves
 
     def array(self, shape: Shape, role: str | None = None) -> str:
-        """The name of an array of that shape: an older one (so parameters are tied), or a new one."""
+        """The name of an array of that shape: an older one (parameters are tied), or a new one."""
         rng = self.rng
         older = [n for n, s in self.defined.items() if s == shape]
         older += [n for n, (r, s, _) in self.declared.items() if s == shape and r != "index"]
@@ -246,8 +223,10 @@ class _Grower:
             return rng.choice(["2", "0.5", "pi", "-1.5", *(str(d) for d in self.dims)])
         if len(shape) > 0 and rng.random() < 0.1:
             size = f"({', '.join(map(str, shape))},)"
-            return f"{rng.choice(['ones', 'zeros'])}({size})" if rng.random() < 0.5 else (
-                f"broadcast_to({self.array(())}, {size})"
+            return (
+                f"{rng.choice(['ones', 'zeros'])}({size})"
+                if rng.random() < 0.5
+                else (f"broadcast_to({self.array(())}, {size})")
             )
         if len(shape) == 2 and shape[0] == shape[1] and rng.random() < 0.15:
             return f"eye({shape[0]})"
@@ -282,8 +261,10 @@ class _Grower:
             return f"{table}[{t}[{used[0]}]]"
         if kind < 0.47:
             t = self.index_array(scope[used[0]], ())
-            return f"delta({used[0]}, {t})" if not shape and rng.random() < 0.5 else (
-                f"{self.array((scope[used[0]], *shape))}[{used[0]}]"
+            return (
+                f"delta({used[0]}, {t})"
+                if not shape and rng.random() < 0.5
+                else (f"{self.array((scope[used[0]], *shape))}[{used[0]}]")
             )
         if kind < 0.53 and len(used) == 1:
             return f"{self.array((scope[used[0]], scope[used[0]], *shape))}[{used[0]}, {used[0]}]"
@@ -306,8 +287,8 @@ class _Grower:
         if depth <= 0 or len(shape) > 4 or self.rng.random() < 0.08:
             return self.leaf(shape, scope)
         ways: list[Callable[[Shape, int, Scope], str]] = [
-            self.unary, self.unary, self.binary, self.binary, self.binary, self.masked, self.stopped,
-            self.reduced, self.reduced, self.contracted, self.sliced,
+            self.unary, self.unary, self.binary, self.binary, self.binary, self.masked,
+            self.stopped, self.reduced, self.reduced, self.contracted, self.sliced,
         ]  # fmt: skip
         if shape:
             ways += [self.kept, self.kept, self.product, self.product, self.turned, self.gathered]
@@ -339,7 +320,8 @@ class _Grower:
 
     def masked(self, shape: Shape, depth: int, scope: Scope) -> str:
         sign = self.rng.choice(["<", ">", "<=", ">="])
-        mask = f"{self.pack(self.grow(self.thin(shape), depth - 1, scope))} {sign} {self.leaf(self.thin(shape), scope)}"
+        left = self.pack(self.grow(self.thin(shape), depth - 1, scope))
+        mask = f"{left} {sign} {self.leaf(self.thin(shape), scope)}"
         if len(scope) > 1 and self.rng.random() < 0.4 and not shape:
             a, b = self.rng.sample(list(scope), 2)
             mask = f"{a} {sign} {b}"
@@ -462,8 +444,10 @@ class _Grower:
         if places:
             axis = rng.choice(places)
             inner = self.grow((*shape[:axis], *shape[axis + 1 :]), depth, scope)
-            return f"expand_dims({inner}, {axis})" if rng.random() < 0.5 else (
-                f"{self.pack(inner)}[{':, ' * axis}None]"
+            return (
+                f"expand_dims({inner}, {axis})"
+                if rng.random() < 0.5
+                else (f"{self.pack(inner)}[{':, ' * axis}None]")
             )
         axis = rng.randint(0, len(shape))
         inner = self.grow((*shape[:axis], ONE, *shape[axis:]), depth, scope)
@@ -480,8 +464,8 @@ class _Grower:
         dim = shape[axis]
         cut, source = rng.choice(
             [("1:", dim + 1), (":-1", dim + 1), ("1:-1", dim + 2), ("::-1", dim), ("::2", dim * 2),
-             ("1::2", dim * 2), (f":{dim}", dim + 2), ("-2::-1", dim + 1), (f"2:{dim + 2}", dim + 3),
-             ("::-2", dim * 2 - 1), ("2::3", dim * 3)]
+             ("1::2", dim * 2), (f":{dim}", dim + 2), ("-2::-1", dim + 1),
+             (f"2:{dim + 2}", dim + 3), ("::-2", dim * 2 - 1), ("2::3", dim * 3)]
         )  # fmt: skip
         inner = (*shape[:axis], source, *shape[axis + 1 :])
         if depth > 0 and rng.random() < 0.5:

@@ -55,6 +55,11 @@ def _bounded(z: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return torch.where(z <= low, low, torch.where(z >= high, high, z))
 
 
+def _clipped(z: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    raised = torch.where(z < low, low, z)  # at a bound the slope is z's
+    return torch.where(raised > high, high, raised)
+
+
 def _shrunk(z: Tensor, bound: Tensor) -> Tensor:
     return torch.where(z > bound, z - bound, torch.where(z < -bound, z + bound, 0 * bound * z))
 
@@ -74,7 +79,7 @@ FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
     )},
     "cbrt": lambda z: z.sign() * z.abs() ** (1 / 3),
     "gamma": lambda z: torch.exp(torch.lgamma(z)),  # for z > 0
-    "clip": lambda z, a, b: torch.minimum(torch.maximum(z, a), b),
+    "clip": _clipped,
     "heaviside": lambda z, h: torch.where(z > 0, 1.0, torch.where(z < 0, 0.0, h)),
     "ratio_or_zero": lambda a, b: torch.where(b == 0, 0.0, a / torch.where(b == 0, 1.0, b)),
     "exp_difference": lambda a, b: torch.exp(a - b),
@@ -96,7 +101,9 @@ FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
 }  # fmt: skip
 
 
-def torch_forward(program: Program, arrays: Mapping[str, Tensor], known: Mapping[str, int]) -> dict[str, Tensor]:
+def torch_forward(
+    program: Program, arrays: Mapping[str, Tensor], known: Mapping[str, int]
+) -> dict[str, Tensor]:
     """Return every definition as a tensor."""
     run = _Run(program, dict(arrays), known)
     for definition in program.definitions:
@@ -147,7 +154,9 @@ def torch_jacobians(
 
 
 class _Run:
-    def __init__(self, program: Program, values: dict[str, Tensor], known: Mapping[str, int]) -> None:
+    def __init__(
+        self, program: Program, values: dict[str, Tensor], known: Mapping[str, int]
+    ) -> None:
         self.values = values
         self.known = known
 
@@ -205,7 +214,9 @@ class _Run:
         return torch.movedim(found.reshape(moved.shape), last, along)
 
     def affine(self, affine: Affine, layout: Layout) -> Tensor:
-        total = torch.full((1,) * len(layout), affine.offset.evaluate(self.known) if affine.offset.terms else 0)
+        total = torch.full(
+            (1,) * len(layout), affine.offset.evaluate(self.known) if affine.offset.terms else 0
+        )
         for index, coefficient in affine.terms:
             shape = [1] * len(layout)
             shape[layout.index(index)] = -1
@@ -241,7 +252,9 @@ class _Run:
             case Access(array, at):
                 return self.gather(array, at, layout).to(torch.float64)
             case Delta(left, right):
-                return (self.position(left, layout) == self.position(right, layout)).to(torch.float64)
+                return (self.position(left, layout) == self.position(right, layout)).to(
+                    torch.float64
+                )
             case Guard(position, dim):
                 place = self.affine(position, layout)
                 return ((place >= 0) & (place < self.size(dim))).to(torch.float64)
