@@ -47,16 +47,21 @@ def timed(run: Callable[[], object], seconds: float = 1.0) -> float:
     return median(times)
 
 
-def side_by_side(*runs: Callable[[], object], rounds: int = 60) -> list[float]:
-    """Return the median time of each, taken in turns, in seconds."""
+def side_by_side(*runs: Callable[[], object], rounds: int = 12, block: int = 12) -> list[float]:
+    """Return the median time of each, taken in turns in blocks, in seconds.
+
+    The first third of a block is not counted: threads of the one before may still be spinning.
+    """
     times: list[list[float]] = [[] for _ in runs]
     for run in runs:
         run()
     for _ in range(rounds):
         for run, spent in zip(runs, times, strict=True):
-            begin = time.perf_counter()
-            run()
-            spent.append(time.perf_counter() - begin)
+            for call in range(block):
+                begin = time.perf_counter()
+                run()
+                if call >= block // 3:
+                    spent.append(time.perf_counter() - begin)
     return [median(spent) for spent in times]
 
 
@@ -157,8 +162,8 @@ def mlp() -> list[tuple[str, str, str]]:
     dense()
     for name, out in outs.items():
         np.testing.assert_allclose(out, right[name].numpy(), rtol=1e-9, atol=1e-12)
-    ours, one = side_by_side(structured, pass_, rounds=300)
-    filled, theirs = side_by_side(dense, lambda: jacobian(plain, sample))
+    ours, one = side_by_side(structured, pass_, rounds=20, block=60)
+    filled, theirs = side_by_side(dense, lambda: jacobian(plain, sample), rounds=6)
     return [
         ("MLP structured Jacobian wrt all parameters", f"{ours * 1e3:.3f} ms", "-"),
         ("MLP dense Jacobians with out=", f"{filled * 1e3:.2f} ms", "-"),

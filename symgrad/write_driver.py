@@ -98,8 +98,10 @@ def driver_steps(
     buffers = {b.name: b for b in schedule.buffers}
     made = set(given or ())
     steps: list[tuple[tuple[str, ...], list[str]]] = []
-    for step in schedule.steps:
-        writes = step.writes if isinstance(step, Kernel) else (step.target,)
+    written = [s.writes if isinstance(s, Kernel) else (s.target,) for s in schedule.steps]
+    last = {name: number for number, names in enumerate(written) for name in names}
+    for number, step in enumerate(schedule.steps):
+        writes = written[number]
         lines = []
         for name in writes:
             if name not in made:
@@ -109,7 +111,7 @@ def driver_steps(
             lines.append(book.add(step, is_batched))
         else:
             lines.append(product_line(step))
-        steps.append((writes, lines))
+        steps.append((tuple(n for n in writes if last[n] == number), lines))
     return steps
 
 

@@ -52,6 +52,9 @@ FINDINGS = {
     "a part of a softmax can be gathered from":
         "t: index(n)[3]\nx: input[n]\ny = softmax(x)[::-1][t]\n",
     "a sum of zeros can be read": "w: input[2]\nh = w @ zeros((2, 2)) @ w\n",
+    "one Jacobian is read only when all its terms are added":
+        "b: param[3, n, 3]\nW: param[3]\nU: param[3]\n"
+        "y[j, i] = (sum[t](b[t, j] * W[t]) + 2) * U[i]\n",
     "a slope of order one that cancels is no disagreement":
         "U: param[1, m]\ny = var(normalize(U, axis=0), axis=(0, -1))\n",
 }  # fmt: skip
