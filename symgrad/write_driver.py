@@ -144,6 +144,8 @@ def product_line(product: Product) -> str:
                 value += f".reshape({target}.shape)"
             return f"{target} += {value}"
         where = target if flat else f"{target}.reshape{_shape(p.batch, groups)}"
+        if not p.batch and len(groups) == 2:
+            return f"_matmul({a}, {b}, {where})"
         return f"np.matmul({a}, {b}, out={where})"
     value = f"np.matmul({a}, {b})"
     if not flat:
