@@ -33,11 +33,11 @@ from symgrad.errors import (
 from symgrad.errors import Source as SourceText
 from symgrad.explain import Explanation, explain
 from symgrad.forms import Forms, forms
-from symgrad.interpret import evaluate_jacobian, interpret
 from symgrad.options import abstract_calls, bindings_of, sizes_of, stage_of, target_of, whole
 from symgrad.parse import parse
 from symgrad.plan import plan
 from symgrad.program import Apply, Program, scalars_of, walk
+from symgrad.proof.interpret import evaluate_jacobian, interpret
 from symgrad.select import Wrt, select
 from symgrad.show import show, show_jacobian
 from symgrad.show_plan import show_plan

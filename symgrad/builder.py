@@ -14,14 +14,14 @@ from typing import Any, Literal, NoReturn, Union
 import numpy as np
 
 from symgrad import syntax
-from symgrad.characters import fold, is_letter
-from symgrad.declarations import size
 from symgrad.dims import Dim
 from symgrad.dotted import code_name
 from symgrad.errors import ArgumentError, LayerSyntaxError, Source, similar
-from symgrad.names import require_free
+from symgrad.language.characters import fold, is_letter
+from symgrad.language.declarations import size
+from symgrad.language.names import require_free
+from symgrad.language.vocabulary import CONSTANTS, FUNCTION_NAMES, RESERVED
 from symgrad.syntax import Declaration
-from symgrad.vocabulary import CONSTANTS, FUNCTION_NAMES, RESERVED
 from symgrad.write import write_expression
 
 Kind = Literal["value", "size", "index"]

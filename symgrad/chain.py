@@ -13,13 +13,13 @@ from itertools import pairwise
 from typing import Any
 
 from symgrad.api import LayerLike, layer
-from symgrad.characters import fold
 from symgrad.check import check
-from symgrad.declarations import ordered
 from symgrad.dims import Dim
 from symgrad.dotted import aliases, code_name
 from symgrad.errors import ArgumentError, LayerSyntaxError, ShapeError
-from symgrad.names import array_names, dim_names
+from symgrad.language.characters import fold
+from symgrad.language.declarations import ordered
+from symgrad.language.names import array_names, dim_names
 from symgrad.parse import parse
 from symgrad.rewrite import nodes_in, over_parts, size_expression
 from symgrad.syntax import (

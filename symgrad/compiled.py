@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.captions import Caption
-from symgrad.door import size_dims
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.forms import Forms, Structured
+from symgrad.generation.captions import Caption
+from symgrad.generation.door import size_dims
+from symgrad.generation.publics import form_names, own_name
 from symgrad.program import BATCH
-from symgrad.publics import form_names, own_name
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Jacobians, Pass
 from symgrad.syntax import Layer

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.contract import contract, guarding, reading
+from symgrad.algebra.contract import contract, guarding, reading
+from symgrad.algebra.partials import Local, local_partials, split_extrema
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.errors import InternalError
-from symgrad.partials import Local, local_partials, split_extrema
 from symgrad.program import (
     BATCH,
     Access,

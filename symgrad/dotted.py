@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from symgrad.characters import fold
 from symgrad.errors import LayerSyntaxError
+from symgrad.language.characters import fold
 from symgrad.syntax import Alias
 
 

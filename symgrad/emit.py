@@ -14,17 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.captions import Caption, caption
-from symgrad.door import door_lines, spec_lines
-from symgrad.drivers import Drivers
-from symgrad.fold import fold, fold_prose
 from symgrad.forms import Forms
 from symgrad.functions import HELPERS, PREAMBLE
-from symgrad.layout import template
+from symgrad.generation.captions import Caption, caption
+from symgrad.generation.door import door_lines, spec_lines
+from symgrad.generation.drivers import Drivers
+from symgrad.generation.fold import fold, fold_prose
+from symgrad.generation.layout import template
+from symgrad.generation.publics import publics
+from symgrad.generation.write_kernel import code_name
 from symgrad.program import Array
-from symgrad.publics import publics
 from symgrad.version import __version__
-from symgrad.write_kernel import code_name
 
 IMPORTS = {
     "math": "import math",

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as _replace
 
-from symgrad.contract import contract
+from symgrad.algebra.contract import contract
+from symgrad.algebra.partials import local_partials
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.derive import Names, Sweep, depends, own_indices, reads
-from symgrad.partials import local_partials
 from symgrad.program import (
     Access,
     Affine,

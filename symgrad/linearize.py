@@ -13,12 +13,12 @@ from itertools import count
 from typing import Any
 
 from symgrad.builder import Expression
-from symgrad.characters import scan
-from symgrad.declarations import ordered
 from symgrad.dotted import aliases
 from symgrad.errors import ArgumentError, LayerSyntaxError, Source
-from symgrad.expressions import MAX_DEPTH
-from symgrad.names import parts
+from symgrad.language.characters import scan
+from symgrad.language.declarations import ordered
+from symgrad.language.expressions import MAX_DEPTH
+from symgrad.language.names import parts
 from symgrad.parse import parse
 from symgrad.rewrite import over_parts
 from symgrad.syntax import (

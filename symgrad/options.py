@@ -12,13 +12,13 @@ from operator import index
 from pathlib import Path
 from typing import Any, SupportsIndex
 
-from symgrad.characters import fold
-from symgrad.declarations import size
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, LayerSyntaxError, ShapeError, similar
-from symgrad.names import parts
+from symgrad.language.characters import fold
+from symgrad.language.declarations import size
+from symgrad.language.names import parts
+from symgrad.language.vocabulary import FUNCTION_NAMES, RESERVED
 from symgrad.syntax import Assign, Call, Domain, Item, Layer
-from symgrad.vocabulary import FUNCTION_NAMES, RESERVED
 
 STAGES = ("parse", "check", "derive", "simplify", "plan", "source")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from symgrad.characters import Token, fold, scan, translate
-from symgrad.declarations import given, ordered
 from symgrad.errors import LayerSyntaxError, Source, SymgradError
-from symgrad.scope import resolve
-from symgrad.shorthand import is_one_liner, shorthand
-from symgrad.statements import read
+from symgrad.language.characters import Token, fold, scan, translate
+from symgrad.language.declarations import given, ordered
+from symgrad.language.scope import resolve
+from symgrad.language.shorthand import is_one_liner, shorthand
+from symgrad.language.statements import read
 from symgrad.syntax import Declaration, Layer
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.dims import Dim
-from symgrad.fuse import kernels
-from symgrad.nests import accesses_in, job, nest, writes_once
+from symgrad.generation.fuse import kernels
+from symgrad.generation.nests import accesses_in, job, nest, writes_once
 from symgrad.program import (
     Access,
     Affine,

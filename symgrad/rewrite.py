@@ -61,7 +61,7 @@ def _atom(atom: str | Floor) -> Expr:
 
 def nodes_in(item: Item) -> tuple[Item, ...]:
     """Return an expression and everything below it."""
-    from symgrad.names import parts
+    from symgrad.language.names import parts
 
     found: list[Item] = []
     waiting = [item]

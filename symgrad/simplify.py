@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.contract import fold, relocate
+from symgrad.algebra.contract import fold, relocate
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.program import (
     Affine,

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symgrad.captions import Caption
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.forms import FactoredTerm, Structured
+from symgrad.generation.captions import Caption
 from symgrad.program import BATCH, Affine, Index
 
 Values = NDArray[Any]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symgrad.differences import Difference, differences
 from symgrad.errors import InternalError, ValidationError
-from symgrad.interpret import Functions, interpret
 from symgrad.program import Program
-from symgrad.sample import Kind, draw_arrays, draw_sizes
+from symgrad.proof.differences import Difference, differences
+from symgrad.proof.interpret import Functions, interpret
+from symgrad.proof.sample import Kind, draw_arrays, draw_sizes
 
 Values = NDArray[Any]
 Jacobians = Mapping[tuple[str, str], Any]

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.characters import scan
 from symgrad.errors import Source, SymgradError
+from symgrad.language.characters import scan
 
 H = "x: input[n]\nW: param[m, n]\nb: param[m]\n"
 SYNTAX, SHAPE, CODE = sg.LayerSyntaxError, sg.ShapeError, sg.CodegenError

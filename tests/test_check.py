@@ -13,9 +13,9 @@ import pytest
 
 from symgrad.check import check, verify
 from symgrad.errors import CodegenError, InternalError, LayerSyntaxError, ShapeError, SymgradError
-from symgrad.interpret import domains_hold, interpret
 from symgrad.parse import parse
 from symgrad.program import Access, Apply, Number, Reduce, Rowwise, Size, scalars_of, walk
+from symgrad.proof.interpret import domains_hold, interpret
 from symgrad.show import show
 
 B = 3

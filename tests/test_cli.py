@@ -15,8 +15,8 @@ import pytest
 import symgrad
 from symgrad import cli, errors
 from symgrad.check import check
-from symgrad.interpret import domains_hold
-from symgrad.sample import sample
+from symgrad.proof.interpret import domains_hold
+from symgrad.proof.sample import sample
 from symgrad.transliterate import transliterate
 
 LAYER = "y = σ(W x + b)"

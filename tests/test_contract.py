@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from symgrad.contract import contract, fold
+from symgrad.algebra.contract import contract, fold
 from symgrad.dims import Dim
 from symgrad.program import (
     Access,

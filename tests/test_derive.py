@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad import partials
+from symgrad.algebra import partials
 from symgrad.check import check
 from symgrad.derivation import Selection
 from symgrad.derive import derive
 from symgrad.forms import forms
-from symgrad.interpret import evaluate_jacobian
 from symgrad.parse import parse
 from symgrad.program import Number
-from symgrad.sample import sample
+from symgrad.proof.interpret import evaluate_jacobian
+from symgrad.proof.sample import sample
 
 
 def derived(text, *names):

@@ -10,12 +10,12 @@ import pytest
 import sympy
 from mpmath import mp
 
-from symgrad.exact import exact
 from symgrad.functions.function import Function
 from symgrad.functions.partial import partial
 from symgrad.functions.slope import symbols_of, sympy_slope, vanishes
 from symgrad.functions.table import ALIASES, ENTRIES, FUNCTIONS
 from symgrad.program import Access, Apply, Number, Scalar, walk
+from symgrad.proof.exact import exact
 
 LANGUAGE = (
     "exp exp2 expm1 log log2 log10 log1p sqrt cbrt square reciprocal abs sign sin cos tan arcsin "

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from symgrad.exact import exact
 from symgrad.functions import FUNCTIONS, HELPERS, PREAMBLE, kernel
+from symgrad.proof.exact import exact
 
 TOLERANCE = mp.mpf("1e-12")
 SUBNORMAL = mp.mpf(5e-324)

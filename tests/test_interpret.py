@@ -11,9 +11,6 @@ from hand_built import B, K, Q, dense, dense_arrays, k, n, program, read, slope_
 
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, InternalError, ShapeError
-from symgrad.exact import SLOPES, VALUES, exact
-from symgrad.interpret import evaluate_jacobian, interpret
-from symgrad.numeric import KERNELS
 from symgrad.program import (
     Access,
     Affine,
@@ -30,6 +27,9 @@ from symgrad.program import (
     Size,
     Term,
 )
+from symgrad.proof.exact import SLOPES, VALUES, exact
+from symgrad.proof.interpret import evaluate_jacobian, interpret
+from symgrad.proof.numeric import KERNELS
 
 
 def test_a_dense_layer_is_what_numpy_says():

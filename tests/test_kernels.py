@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from symgrad.errors import CodegenError
-from symgrad.exact import exact
 from symgrad.functions.kernels import HELPERS, Kernel, kernel
 from symgrad.functions.preamble import PREAMBLE
+from symgrad.proof.exact import exact
 
 SUBNORMAL = 5e-324
 HALVES = [0.1, 0.25, 0.3, 0.499, 0.5, 0.6, 0.7, 0.9, 1.0, 1.2, 1.5, 1.9, 2.0, 2.5, 3.0, 3.5, 6.0]

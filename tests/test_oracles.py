@@ -7,8 +7,8 @@ import pytest
 
 from symgrad.derivation import Selection
 from symgrad.errors import ValidationError
-from symgrad.interpret import evaluate_jacobian, interpret
-from symgrad.sample import sample
+from symgrad.proof.interpret import evaluate_jacobian, interpret
+from symgrad.proof.sample import sample
 from symgrad.validate import validate
 
 try:

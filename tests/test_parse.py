@@ -6,6 +6,7 @@ import pytest
 
 from symgrad.dims import Dim
 from symgrad.errors import LayerSyntaxError, SymgradError
+from symgrad.language.vocabulary import FUNCTION_NAMES, ROLES
 from symgrad.parse import parse
 from symgrad.syntax import (
     Alias,
@@ -19,7 +20,6 @@ from symgrad.syntax import (
     Start,
     Transposed,
 )
-from symgrad.vocabulary import FUNCTION_NAMES, ROLES
 
 HEAD = "x: input[n]\nW: param[m, n]\nb: param[m]\n"
 

@@ -12,9 +12,9 @@ import pytest
 from symgrad.check import check
 from symgrad.derivation import Derivation, Selection
 from symgrad.derive import derive
-from symgrad.interpret import evaluate_jacobian, interpret_terms
 from symgrad.parse import parse
 from symgrad.program import Access, Apply, Number
+from symgrad.proof.interpret import evaluate_jacobian, interpret_terms
 from symgrad.reading.closed import ClosedForm
 from symgrad.reading.products import product_of, tidy_scalar
 from symgrad.simplify import closed_forms

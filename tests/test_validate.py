@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from hand_built import B, K, dense, n, program, read, slope_of_dense
 
-from symgrad.differences import differences
 from symgrad.dims import Dim
 from symgrad.errors import ValidationError
-from symgrad.interpret import evaluate_jacobian
 from symgrad.program import (
     Affine,
     Apply,
@@ -24,7 +22,9 @@ from symgrad.program import (
     Reduce,
     Term,
 )
-from symgrad.sample import draw_sizes, sample
+from symgrad.proof.differences import differences
+from symgrad.proof.interpret import evaluate_jacobian
+from symgrad.proof.sample import draw_sizes, sample
 from symgrad.validate import Report, validate
 
 PARAMETERS = ("W", "b", "x")

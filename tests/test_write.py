@@ -92,7 +92,7 @@ EXPRESSIONS = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(EXPRESSIONS, st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12))
 def test_any_layer_reads_back_as_itself(expr: Expr, title: str) -> None:
-    from symgrad.expressions import MAX_DEPTH  # a deeper one is refused, by design
+    from symgrad.language.expressions import MAX_DEPTH  # a deeper one is refused, by design
 
     assert MAX_DEPTH > 12
     layer = Layer(DECLARED, (Assign("y", None, expr),), title=" ".join(title.split()))

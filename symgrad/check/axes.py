@@ -26,10 +26,10 @@ from symgrad.check.tree import (
 )
 from symgrad.dims import ONE, Dim
 from symgrad.errors import LayerSyntaxError, ShapeError
+from symgrad.language.vocabulary import AXIS_FUNCTIONS as _AXIS_FUNCTIONS
+from symgrad.language.vocabulary import SHAPE_KEEPING
 from symgrad.program import Access, Affine, Guard, Index, Position
 from symgrad.syntax import Call, Expr, Flag, Sequence
-from symgrad.vocabulary import AXIS_FUNCTIONS as _AXIS_FUNCTIONS
-from symgrad.vocabulary import SHAPE_KEEPING
 
 AXIS_FUNCTIONS = _AXIS_FUNCTIONS
 Lower = Callable[[Expr, Scope, Context], Value]

@@ -25,7 +25,8 @@ from symgrad.errors import (
     SymgradError,
     similar,
 )
-from symgrad.names import dim_names, parts
+from symgrad.language.names import dim_names, parts
+from symgrad.language.vocabulary import ACTIVATIONS, ELEMENTWISE, RESERVED
 from symgrad.program import (
     BATCH,
     Access,
@@ -49,7 +50,6 @@ from symgrad.syntax import (
     Reduction,
     Start,
 )
-from symgrad.vocabulary import ACTIVATIONS, ELEMENTWISE, RESERVED
 
 
 def check(

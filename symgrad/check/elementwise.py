@@ -13,8 +13,8 @@ from symgrad.check.context import Context
 from symgrad.check.matrix import joined
 from symgrad.check.tree import Node, Value
 from symgrad.errors import LayerSyntaxError
+from symgrad.language.vocabulary import ACTIVATIONS, ELEMENTWISE
 from symgrad.syntax import Call, Expr
-from symgrad.vocabulary import ACTIVATIONS, ELEMENTWISE
 
 _ALIASES = {"swish": "silu"}
 _PARAMETERS: Mapping[str, str] = {

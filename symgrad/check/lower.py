@@ -28,7 +28,7 @@ from symgrad.check.tree import (
     size,
 )
 from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, Span
-from symgrad.names import parts
+from symgrad.language.names import parts
 from symgrad.program import Access, Affine, Constant, Delta, Place
 from symgrad.syntax import (
     Binary,

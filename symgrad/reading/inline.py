@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symgrad.contract import contract, relocate
+from symgrad.algebra.contract import contract, relocate
 from symgrad.program import (
     Access,
     Affine,

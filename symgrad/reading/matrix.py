@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from symgrad.contract import contract
+from symgrad.algebra.contract import contract
 from symgrad.program import (
     BATCH,
     Access,

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from symgrad.contract import contract
+from symgrad.algebra.contract import contract
+from symgrad.algebra.partials import local_partials
 from symgrad.derivation import Derivation
 from symgrad.dims import Dim
-from symgrad.partials import local_partials
 from symgrad.program import (
     Access,
     Affine,

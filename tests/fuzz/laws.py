@@ -25,8 +25,8 @@ from symgrad.emit import emit
 from symgrad.errors import InternalError, ShapeError, SymgradError, ValidationError
 from symgrad.explain import explain
 from symgrad.forms import forms
-from symgrad.interpret import evaluate_jacobian, interpret
-from symgrad.sample import dim_names, draw_arrays, fits
+from symgrad.proof.interpret import evaluate_jacobian, interpret
+from symgrad.proof.sample import dim_names, draw_arrays, fits
 from symgrad.select import select
 
 try:

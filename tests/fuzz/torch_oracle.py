@@ -32,7 +32,7 @@ from symgrad.program import (
     Scalar,
     Size,
 )
-from symgrad.sizes import sizes as solve_sizes
+from symgrad.proof.sizes import sizes as solve_sizes
 
 Tensor = Any
 F = torch.nn.functional

@@ -11,8 +11,9 @@ import keyword
 import re
 from dataclasses import dataclass, replace
 
-from symgrad.assume import assume
-from symgrad.characters import (
+from symgrad.errors import Source
+from symgrad.language.assume import assume
+from symgrad.language.characters import (
     JOIN,
     TRANSPOSE,
     Piece,
@@ -22,12 +23,11 @@ from symgrad.characters import (
     is_letter,
     symbol,
 )
-from symgrad.errors import Source
-from symgrad.expressions import expression
-from symgrad.python_tree import python_tree
-from symgrad.statements import assignment
+from symgrad.language.expressions import expression
+from symgrad.language.python_tree import python_tree
+from symgrad.language.statements import assignment
+from symgrad.language.vocabulary import CONSTANTS, FUNCTION_NAMES, REDUCTIONS, RESERVED
 from symgrad.syntax import Assign, Declaration, Layer
-from symgrad.vocabulary import CONSTANTS, FUNCTION_NAMES, REDUCTIONS, RESERVED
 
 _PIECES = re.compile(r"[^\W\d_][0-9]*")
 _OPENING, _CLOSING = "([{", ")]}"

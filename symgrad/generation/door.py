@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from symgrad.dims import Dim
 from symgrad.errors import ShapeError
+from symgrad.generation.write_kernel import code_name, dim_text, mentions, size_name
 from symgrad.program import Array, Program, Reduce
-from symgrad.write_kernel import code_name, dim_text, mentions, size_name
 
 
 def size_dims(program: Program) -> tuple[str, ...]:

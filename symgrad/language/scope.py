@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from symgrad.characters import is_letter
 from symgrad.errors import LayerSyntaxError, Source, Span, similar
-from symgrad.names import array_names, dim_names, parts, require_free
+from symgrad.language.characters import is_letter
+from symgrad.language.names import array_names, dim_names, parts, require_free
+from symgrad.language.vocabulary import FUNCTION_NAMES
 from symgrad.syntax import (
     Assign,
     Binary,
@@ -29,7 +30,6 @@ from symgrad.syntax import (
     Statement,
     Subscript,
 )
-from symgrad.vocabulary import FUNCTION_NAMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from symgrad.characters import Script, fold, scan, translate
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, LayerSyntaxError, Source
-from symgrad.expressions import constant_value, expression
+from symgrad.language.characters import Script, fold, scan, translate
+from symgrad.language.expressions import constant_value, expression
+from symgrad.language.vocabulary import ROLES
 from symgrad.syntax import Declaration, Role
-from symgrad.vocabulary import ROLES
 
 _LARGEST = 2**63
 _MOST_TERMS = 200

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.dims import Dim
-from symgrad.fold import fold
+from symgrad.generation.fold import fold
+from symgrad.generation.write_kernel import code_name, dim_text, write_kernel
 from symgrad.program import Access, Affine, Index
 from symgrad.schedule import Buffer, Kernel, Product, Schedule
-from symgrad.write_kernel import code_name, dim_text, write_kernel
 
 
 @dataclass(slots=True)

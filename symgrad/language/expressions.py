@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Literal, cast
 
-from symgrad.characters import DOT, Script, fold
+from symgrad.language.characters import DOT, Script, fold
+from symgrad.language.vocabulary import FUNCTION_NAMES, REDUCTIONS
 from symgrad.syntax import (
     Binary,
     Binder,
@@ -33,7 +34,6 @@ from symgrad.syntax import (
     Transposed,
     Unary,
 )
-from symgrad.vocabulary import FUNCTION_NAMES, REDUCTIONS
 
 BinaryOperator = Literal["+", "-", "*", "/", "**", "@", "//", "&", "|", "·"]
 CompareOperator = Literal["<", "<=", ">", ">=", "==", "!="]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from symgrad.captions import caption
-from symgrad.door import size_names
-from symgrad.fold import fold, fold_prose
 from symgrad.forms import Factor, Forms, Structured
+from symgrad.generation.captions import caption
+from symgrad.generation.door import size_names
+from symgrad.generation.fold import fold, fold_prose
+from symgrad.generation.write_driver import shape_text, tuple_text
+from symgrad.generation.write_kernel import mentions
 from symgrad.program import Affine, Array, Index, Lookup
-from symgrad.write_driver import shape_text, tuple_text
-from symgrad.write_kernel import mentions
 
 
 def publics(forms: Forms) -> list[str]:

@@ -10,8 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from symgrad.characters import DOT
 from symgrad.dims import ONE, Dim
+from symgrad.language.characters import DOT
+from symgrad.language.vocabulary import (
+    ACTIVATIONS,
+    AXIS_FUNCTIONS,
+    ELEMENTWISE,
+    FUNCTION_NAMES,
+    SHAPE_KEEPING,
+)
 from symgrad.syntax import (
     Assign,
     Binary,
@@ -33,13 +40,6 @@ from symgrad.syntax import (
     Subscript,
     Transposed,
     Unary,
-)
-from symgrad.vocabulary import (
-    ACTIVATIONS,
-    AXIS_FUNCTIONS,
-    ELEMENTWISE,
-    FUNCTION_NAMES,
-    SHAPE_KEEPING,
 )
 
 

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
-from symgrad.characters import Script, Token, fold, span_in
-from symgrad.declarations import declaration, dim
 from symgrad.errors import LayerSyntaxError, Source
-from symgrad.expressions import binder, expression, subscript_parts
-from symgrad.python_tree import keyword_as_name, python_tree
+from symgrad.language.characters import Script, Token, fold, span_in
+from symgrad.language.declarations import declaration, dim
+from symgrad.language.expressions import binder, expression, subscript_parts
+from symgrad.language.python_tree import keyword_as_name, python_tree
 from symgrad.syntax import (
     Alias,
     Assign,

@@ -6,12 +6,13 @@ Assign, declarations beside the text -> Layer
 
 from __future__ import annotations
 
-from symgrad.characters import is_letter
-from symgrad.declarations import ordered
 from symgrad.dims import Dim
 from symgrad.errors import Source
-from symgrad.names import parts
-from symgrad.shapes import Axis, Shapes
+from symgrad.language.characters import is_letter
+from symgrad.language.declarations import ordered
+from symgrad.language.names import parts
+from symgrad.language.shapes import Axis, Shapes
+from symgrad.language.vocabulary import FUNCTION_NAMES, SIZE_ARGUMENTS
 from symgrad.syntax import (
     Assign,
     Call,
@@ -24,7 +25,6 @@ from symgrad.syntax import (
     Slice,
     Subscript,
 )
-from symgrad.vocabulary import FUNCTION_NAMES, SIZE_ARGUMENTS
 
 
 def assume(

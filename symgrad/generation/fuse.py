@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.dims import ONE, Dim
-from symgrad.nests import accesses_in
+from symgrad.generation.nests import accesses_in
 from symgrad.program import (
     Access,
     Affine,

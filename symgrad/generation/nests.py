@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from symgrad.contract import relocate
+from symgrad.algebra.contract import relocate
 from symgrad.program import (
     Access,
     Affine,

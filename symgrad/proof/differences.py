@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symgrad.interpret import Functions, batch_size, bind, interpret
 from symgrad.program import (
     Access,
     Affine,
@@ -32,6 +31,7 @@ from symgrad.program import (
     rebuild,
     scalars_of,
 )
+from symgrad.proof.interpret import Functions, batch_size, bind, interpret
 
 Values = NDArray[Any]
 

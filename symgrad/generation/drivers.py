@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.dims import Dim
-from symgrad.door import size_names
-from symgrad.fold import fold
 from symgrad.forms import Form, Forms, Structured, needed
+from symgrad.generation.door import size_names
+from symgrad.generation.fold import fold
+from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
+from symgrad.generation.write_kernel import code_name, mentions
 from symgrad.plan import plan
 from symgrad.program import BATCH, Array, Definition
-from symgrad.write_driver import KernelBook, driver_steps, shape_text
-from symgrad.write_kernel import code_name, mentions
 
 Steps = list[tuple[tuple[str, ...], list[str]]]
 

@@ -10,8 +10,9 @@ import keyword
 import re
 from collections.abc import Iterator
 
-from symgrad.characters import fold
 from symgrad.errors import LayerSyntaxError, Source, Span
+from symgrad.language.characters import fold
+from symgrad.language.vocabulary import CONSTANTS, FUNCTION_NAMES, GREEK, ROLES, SIZE_ARGUMENTS
 from symgrad.syntax import (
     Assign,
     Binary,
@@ -31,7 +32,6 @@ from symgrad.syntax import (
     Transposed,
     Unary,
 )
-from symgrad.vocabulary import CONSTANTS, FUNCTION_NAMES, GREEK, ROLES, SIZE_ARGUMENTS
 
 
 def require_free(name: str, span: Span | None, source: Source, what: str) -> None:

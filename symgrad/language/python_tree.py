@@ -11,9 +11,9 @@ import keyword
 import re
 import warnings
 
-from symgrad.characters import Script, Token, scan, span_in
 from symgrad.errors import LayerSyntaxError
-from symgrad.expressions import require_shallow
+from symgrad.language.characters import Script, Token, scan, span_in
+from symgrad.language.expressions import require_shallow
 
 _JOIN_HINT = "neighbours are joined in one-liners only; write W @ x, W * x or W · x"
 _LINE_HINT = "a line is `name = expression`, or `name: role[sizes]`"

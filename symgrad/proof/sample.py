@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from symgrad.dims import Dim
 from symgrad.errors import ShapeError, ValidationError
-from symgrad.interpret import Functions, domains_hold
-from symgrad.intervals import Interval, intervals
 from symgrad.program import (
     BATCH,
     Array,
@@ -31,6 +29,8 @@ from symgrad.program import (
     scalars_of,
     walk,
 )
+from symgrad.proof.interpret import Functions, domains_hold
+from symgrad.proof.intervals import Interval, intervals
 
 Values = NDArray[Any]
 Kind = Literal["normal", "positive", "unit", "definite"]

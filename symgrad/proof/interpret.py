@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from symgrad.derivation import Derivation
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, InternalError, ShapeError
-from symgrad.exact import exact
-from symgrad.numeric import numeric
 from symgrad.program import (
     Access,
     Affine,
@@ -42,8 +40,10 @@ from symgrad.program import (
     Term,
     indices_of,
 )
-from symgrad.rows import reduce_rows, softmax_rows
-from symgrad.sizes import sizes as solve_sizes
+from symgrad.proof.exact import exact
+from symgrad.proof.numeric import numeric
+from symgrad.proof.rows import reduce_rows, softmax_rows
+from symgrad.proof.sizes import sizes as solve_sizes
 
 Values = NDArray[Any]
 Functions = Mapping[str, Callable[..., Any]]
