@@ -79,12 +79,13 @@ class Report:
             " ".join(f"{name}={size}" for name, size in sizes) or "no dims" for sizes in self.sizes
         )
         several = len({a.oracle for a in self.agreements}) > 1
-        rows = [("derivative", "max error", "relative", "entries", "kinks", "")]
+        rows = [("derivative", "max error", "relative", "at", "entries", "kinks", "")]
         rows += [
             (
                 f"d{a.output}/d{a.parameter}",
                 f"{a.max_error:.1e}",
                 f"{a.max_relative:.1e}",
+                "[" + ",".join(map(str, a.where)) + "]",
                 str(a.entries),
                 str(a.kinks),
                 f"ok against {a.oracle}"
@@ -95,9 +96,9 @@ class Report:
             )
             for a in self.agreements
         ]
-        widths = [max(len(row[k]) for row in rows) for k in range(5)]
+        widths = [max(len(row[k]) for row in rows) for k in range(6)]
         lines = [
-            "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:5], widths[1:]), row[5]))
+            "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:6], widths[1:]), row[6]))
             for row in rows
         ]
         head = f"{self.method} (seed {self.seed}, rtol {self.tolerance:.0e}) at {points}"
