@@ -213,7 +213,7 @@ def test_check_agrees_with_a_layer_and_with_a_module(tmp_path, capsys):
     assert cli.main(["check", FULL, "--batch", "7", "--dim", "n=5", "--seed", "3"]) == 0
     out = capsys.readouterr().out
     assert "seed 3" in out and "n=5" in out
-    entries = [int(line.split()[3]) for line in out.splitlines() if line.startswith("dy/db")]
+    entries = [int(line.split()[4]) for line in out.splitlines() if line.startswith("dy/db")]
     sizes = [int(m) for m in re.findall(r"m=(\d+)", out.splitlines()[0])]
     assert entries[0] == sum(7 * m * m for m in sizes)
     path = tmp_path / "dense_jac.py"
@@ -244,7 +244,7 @@ def test_kinks_are_reported_as_kinks(capsys):
     assert cli.main(["check", text, "--batch", "2", "--dim", "n=3"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()[1:]
     assert head.split()[-1] == "kinks"
-    kinks = {row.split()[0]: int(row.split()[4]) for row in rows if "differences" in row}
+    kinks = {row.split()[0]: int(row.split()[5]) for row in rows if "differences" in row}
     assert kinks == {"dy/dx": 0, "dy/dw": 2 * 2 * 3}
 
 
