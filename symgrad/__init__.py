@@ -4,6 +4,19 @@ text -> layer -> derive | compile
 """
 
 from symgrad.api import check, compile, derive, layer, load, show_stage
+from symgrad.builder import (
+    Expression,
+    Function,
+    abstract,
+    const,
+    dim,
+    index,
+    input,
+    param,
+    word,
+    words,
+)
+from symgrad.chain import chain
 from symgrad.compiled import Compiled
 from symgrad.errors import (
     ArgumentError,
@@ -25,6 +38,8 @@ __all__ = [
     "CodegenError",
     "Compiled",
     "DerivationError",
+    "Expression",
+    "Function",
     "InternalError",
     "Layer",
     "LayerSyntaxError",
@@ -34,10 +49,26 @@ __all__ = [
     "SymgradError",
     "ValidationError",
     "__version__",
+    "abstract",
+    "chain",
     "check",
     "compile",
+    "const",
     "derive",
+    "dim",
+    "index",
+    "input",
     "layer",
     "load",
+    "param",
     "show_stage",
 ]
+
+
+def __getattr__(name: str) -> Function | Expression:
+    """Return a function of the layer language, as in `sg.sigmoid(W @ x + b)`."""
+    return word(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *words()})

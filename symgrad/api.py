@@ -17,6 +17,7 @@ from typing import Any, Union
 import numpy as np
 
 from symgrad import build as building
+from symgrad.builder import Expression
 from symgrad.check import check as check_layer
 from symgrad.compiled import Compiled
 from symgrad.derive import derive as derive_program
@@ -33,6 +34,7 @@ from symgrad.errors import (
 from symgrad.errors import Source as SourceText
 from symgrad.explain import Explanation, explain
 from symgrad.forms import Forms, forms
+from symgrad.linearize import linearize
 from symgrad.options import abstract_calls, bindings_of, sizes_of, stage_of, target_of, whole
 from symgrad.parse import parse
 from symgrad.plan import plan
@@ -44,7 +46,7 @@ from symgrad.show_plan import show_plan
 from symgrad.syntax import Layer
 from symgrad.validate import Report, validate
 
-LayerLike = Union[Layer, str, os.PathLike[str]]
+LayerLike = Union[Layer, str, os.PathLike[str], Expression, tuple[Expression, ...]]
 Dims = Mapping[str, Union[int, str]]
 
 
@@ -56,14 +58,18 @@ def layer(
     consts: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> Layer:
-    """Read a layer from its text, a one-liner, or a path that ends in `.sg`.
+    """Read a layer from its text, a one-liner, or a path that ends in `.sg`; or build it.
 
-    `inputs`, `params` and `consts` declare arrays beside the text: `{"W": "m n", "c": ""}`.
+    Expressions made of `sg.input`, `sg.param`, operators and functions become a layer too, a
+    tuple of them one with several outputs. `inputs`, `params` and `consts` declare arrays beside
+    the text: `{"W": "m n", "c": ""}`.
     Raises LayerSyntaxError with line, column and caret.
     """
     beside: dict[str, Any] = {"inputs": inputs, "params": params, "consts": consts}
     if not isinstance(name, (str, type(None))):
         raise ArgumentError(f"name is {name!r}, expected a string", hint='as in name="dense"')
+    if isinstance(text, (Expression, tuple)):
+        return linearize(text, name)
     if isinstance(text, Layer):
         told = [role for role, table in beside.items() if table]
         if told:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from symgrad.builder import Expression
@@ -128,7 +128,8 @@ def _named_outputs(
             roots.append(output)
             continue
         first = ("y", "out") if len(given) == 1 else (f"y{position}",)
-        name = next(n for n in (*first, *(f"{first[0]}_{k}" for k in count(2))) if n not in taken)
+        more = (f"{first[0]}_{k}" for k in count(2))
+        name = next(n for n in chain(first, more) if n not in taken)
         taken.add(name)
         roots.append(output.named(name))
     return tuple(roots)
