@@ -5,18 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from symgrad.check import check
 from symgrad.derivation import Selection
+from symgrad.derive import derive
 from symgrad.errors import ValidationError
+from symgrad.parse import parse
 from symgrad.proof.interpret import evaluate_jacobian, interpret
 from symgrad.proof.sample import sample
 from symgrad.validate import validate
-
-try:
-    from symgrad.check import check
-    from symgrad.derive import derive
-    from symgrad.parse import parse
-except ImportError:
-    pytest.skip("needs the stages from text to derivation", allow_module_level=True)
 
 DENSE = "x: input[n]\nW: param[m, n]\nb: param[m]\n"
 TEXTS = {
