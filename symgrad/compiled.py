@@ -94,6 +94,7 @@ class Compiled:
     def jacobian(self, /, *args: Any, **kwargs: Any) -> Jacobians:
         """Return all selected Jacobians, structured, from one pass; nothing dense is built."""
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
+        arrays = _own(arrays)
         module = self.module
         checked, sizes, dtype, single = module._door(*self._doorwise(arrays, keywords))
         values = module._sweep(checked, sizes, dtype)
@@ -145,6 +146,7 @@ class Compiled:
         `pull` evaluates no definition again.
         """
         arrays, keywords, _ = self._bind("pullback", args, kwargs)
+        arrays = _own(arrays)
         value, pull = self.module.pullback(*arrays, **keywords)
 
         def selected(u: Any) -> dict[str, Any]:
@@ -278,3 +280,8 @@ class Compiled:
         if self._batched and self.forms.program.batch not in definition.indices:
             value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
         return value[0] if done.single and self._batched else value
+
+
+def _own(arrays: Sequence[Any]) -> list[Any]:
+    """Return copies, so that a later step in place on the caller's arrays changes no result."""
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in arrays]

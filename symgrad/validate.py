@@ -169,7 +169,16 @@ def validate(
     found: dict[tuple[str, str, str], Agreement] = {}
     for number in range(points):
         dims = draw_sizes(program, rng, sizes or {}, ones=number > 0)
-        point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions)
+        try:
+            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions)
+            usable = number == 0 or _all_finite(point)
+        except ValidationError:
+            if number == 0:
+                raise
+            usable = False
+        if not usable:  # a size of 1 may leave the domain: a standard deviation of one element
+            dims = draw_sizes(program, rng, sizes or {}, ones=False)
+            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions)
         chosen.append(tuple(dims.items()))
         agreements = [_compare(point, o, p, rtol) for o in program.outputs for p in wrt]
         if exactly is not None and number == 0:
@@ -193,6 +202,10 @@ class _Point:
     jacobians: dict[tuple[str, str], Values]
     slopes: dict[tuple[str, str], Difference]
     directions: dict[str, Values]
+
+
+def _all_finite(point: _Point) -> bool:
+    return all(bool(np.all(np.isfinite(found))) for found in point.jacobians.values())
 
 
 def _settled_point(

@@ -120,3 +120,22 @@ def test_the_first_winner_takes_all():
     compiled = sg.compile("x: input[n]\ny = max(x)", wrt="inputs", check=False)
     J = compiled.jacobian(np.array([[1.0, 3.0, 3.0], [np.nan, 1.0, 2.0]]))
     np.testing.assert_array_equal(J["x"].dense(), [[0, 1, 0], [1, 0, 0]])
+
+
+@pytest.mark.parametrize("text", ["y = std(x) * w", "y = w * (x - mean(x)) / std(x)"])
+def test_a_layer_that_has_no_slope_at_size_one_is_not_refused(text):
+    assert sg.compile(f"x: input[n]\nw: param[n]\n{text}", wrt="all").report.ok
+
+
+def test_a_step_in_place_changes_no_result_taken_before():
+    compiled = sg.compile("W2 tanh(W1 x + b1) + b2", check=False)
+    rng = np.random.default_rng(0)
+    x, W2, W1, b1, b2 = (rng.normal(size=s) for s in ((3, 4), (2, 5), (5, 4), (5,), (2,)))
+    given = {"x": x, "W1": W1, "W2": W2, "b1": b1, "b2": b2}
+    J = compiled.jacobian(given)
+    _, pull = compiled.pullback(given)
+    before, slopes = J["W1"].dense(), pull(np.ones((3, 2)))
+    for array in given.values():
+        array -= 1.0
+    np.testing.assert_array_equal(J["W1"].dense(), before)
+    np.testing.assert_array_equal(pull(np.ones((3, 2)))["W1"], slopes["W1"])
