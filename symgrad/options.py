@@ -120,6 +120,9 @@ def target_of(path: object) -> Path | None:
         message = f"path is {_described(path)}, expected the name of a file"
         raise ArgumentError(message, hint='as in path="dense_jac.py"')
     target = Path(path)
+    if target.suffix == ".sg":
+        message = f"{target} is the name of a layer, not of a module"
+        raise ArgumentError(message, hint="give the module a name that ends in .py")
     if target.is_dir():
         raise ArgumentError(f"cannot write {target}: it is a folder", hint="name a file in it")
     if not target.parent.is_dir():

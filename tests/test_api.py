@@ -198,3 +198,11 @@ def test_an_abstract_function_is_bound_to_a_function_or_a_macro():
     assert np.array_equal(square.forward(x, w), np.ones((2, 3)))
     tanh = sg.compile(text, functions={"σ": "tanh"}, check=False)
     assert np.allclose(tanh.forward(x, w), np.tanh(1.0), rtol=1e-15, atol=0)
+
+
+def test_a_module_is_never_written_over_a_layer(tmp_path):
+    file = tmp_path / "own.sg"
+    file.write_text("x: input[n]\ny = tanh(x)\n")
+    with pytest.raises(sg.ArgumentError, match="name of a layer"):
+        sg.compile(str(file), wrt="inputs", path=str(file))
+    assert file.read_text().startswith("x: input")
