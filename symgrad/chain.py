@@ -29,7 +29,6 @@ from symgrad.syntax import (
     Declaration,
     Domain,
     Expr,
-    Item,
     Layer,
     Macro,
     Name,
@@ -142,8 +141,8 @@ def _originals(parts: tuple[_Part, ...]) -> dict[str, str]:
                 message = f"{originals[code]} and {original} would both be called {code}"
                 hint = 'give one of the layers another name: sg.layer(..., name="head")'
                 raise LayerSyntaxError(message, hint=hint)
-            originals[code] = part.arrays[name] = original if code == "" else code
             originals[code] = original
+            part.arrays[name] = code
             if made is not None:
                 seen[id(made)] = code
         before = part.arrays[part.layer.output_names[0]]
@@ -247,7 +246,6 @@ def _moved(made: Declaration, part: _Part, sizes: Mapping[str, Dim]) -> Declarat
 class _Renaming:
     """What the names of a part become; indices and arguments step aside for names of the chain."""
 
-    prefix: str
     macros: Mapping[str, str]
     names: Mapping[str, Expr]
     taken: frozenset[str]
@@ -328,8 +326,4 @@ def _renaming(part: _Part, sizes: Mapping[str, Dim], taken: set[str]) -> _Renami
         for name in dim_names(part.layer, ())
     }
     names |= {name: Name(code) for name, code in part.arrays.items()}
-    return _Renaming(prefix, macros, names, frozenset(taken))
-
-
-__all__ = ("chain",)
-_Item = Item
+    return _Renaming(macros, names, frozenset(taken))

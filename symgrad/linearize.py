@@ -118,9 +118,7 @@ def _sizes(made: Declaration) -> Iterator[str]:
         yield from axis.names
 
 
-def _named_outputs(
-    given: tuple[Expression, ...], taken: set[str]
-) -> tuple[Expression, ...]:
+def _named_outputs(given: tuple[Expression, ...], taken: set[str]) -> tuple[Expression, ...]:
     """Return the outputs, those without a name behind a new one, which is then taken too."""
     roots = []
     for position, output in enumerate(given, start=1):

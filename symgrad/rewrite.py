@@ -39,7 +39,9 @@ def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
 def size_expression(size: Dim) -> Expr:
     """Return a size as the expression that is written for it."""
     total: Expr | None = None
-    for monomial, coefficient in sorted(size.terms, key=lambda term: term[1] < 0):
+    first = next((term for term in size.terms if term[1] > 0), None)
+    terms = (*((first,) if first else ()), *(term for term in size.terms if term is not first))
+    for monomial, coefficient in terms:
         factors: list[Expr] = [_atom(a) for a, power in monomial for _ in range(power)]
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, Number(abs(coefficient)))

@@ -1,5 +1,7 @@
 """Layers built in Python are the layers of their texts."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,190 @@ def test_a_chain_feeds_the_first_output_into_the_first_input():
 def test_a_layer_used_twice_in_a_chain_is_tied():
     square = sg.layer("x: input[n]\nW: param[n, n]\ny = tanh(W @ x)", name="square")
     assert sg.compile(sg.chain(square, square)).wrt == ("square_W",)
+
+
+BODIES = {
+    "-x**2 + 3 - x / 2 * -1": lambda x, A: -(x**2) + 3 - x / 2 * -1,
+    "2 - 1.5 * x": lambda x, A: 2 - 1.5 * x,
+    "2**x / x": lambda x, A: 2**x / x,
+    "-0.0 + x": lambda x, A: -0.0 + x,
+    "A @ x - A.T @ x": lambda x, A: A @ x - A.T @ x,
+    "where((x > 0) & (x <= 1) | ~(x == 2), x, +x)": lambda x, A: sg.where(
+        (x > 0) & (x <= 1) | ~(x == 2), x, +x
+    ),
+    "A[0] + A[..., -1] + A[:, 1]": lambda x, A: A[0] + A[..., -1] + A[:, 1],
+    "x[None, :] * A[::-1, : n]": lambda x, A: x[None, :] * A[::-1, : sg.dim("n")],
+    "sum(A, axis=(0, 1), keepdims=True)": lambda x, A: sg.sum(A, axis=(0, 1), keepdims=True),
+    "softmax(A, axis=-1)": lambda x, A: sg.softmax(A, axis=-1),
+    "concatenate([x, x], axis=0)": lambda x, A: sg.concatenate([x, x], axis=0),
+    "pad(A, ((0, 0), (1, n - 1)))": lambda x, A: sg.pad(A, ((0, 0), (1, sg.dim("n") - 1))),
+    'einsum("ij,j->i", A, x)': lambda x, A: sg.einsum("ij,j->i", A, x),
+    "stop_gradient(round(x)) + abs(x)": lambda x, A: sg.stop_gradient(sg.round(x)) + abs(x),
+    "x / sqrt(n) * pi": lambda x, A: x / sg.sqrt(sg.dim("n")) * sg.pi,
+    "max(x, axis=None) - min(x)": lambda x, A: sg.max(x, axis=None) - sg.min(x),
+    "σ(A @ x)": lambda x, A: sg.abstract("σ")(A @ x),
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_every_form_is_built_as_its_text_is_read(body):
+    x, A = sg.input("x", "n"), sg.param("A", "n n")
+    built = sg.layer(BODIES[body](x, A))
+    declared = {"x": "x: input[n]", "A": "A: param[n, n]"}
+    names = [d.name for d in built.declarations]
+    assert built == sg.layer("\n".join([*(declared[n] for n in names), f"y = {body}"]))
+    assert sg.layer(str(built)) == built
+
+
+def test_every_function_of_the_language_is_there_and_hides_no_module():
+    from symgrad.language.vocabulary import FUNCTION_NAMES
+
+    folder = Path(sg.__file__).parent
+    modules = {p.stem for p in folder.glob("*.py")} | {p.name for p in folder.iterdir()}
+    for name in set(FUNCTION_NAMES) - {"delta"}:
+        assert isinstance(getattr(sg, name), sg.Function)
+        assert name in dir(sg)
+        assert name not in modules
+        assert name not in sg.__all__
+
+
+def test_an_import_of_everything_leaves_sum_and_its_kin_alone():
+    scope = {}
+    exec("from symgrad import *", scope)
+    for name in ("sum", "max", "min", "abs", "round"):
+        assert name not in scope
+
+
+def test_named_values_keep_their_names_and_stand_once():
+    x, W, b = arrays()
+    z = (W @ x + b).named("z")
+    text = "x: input[n]\nW: param[m, n]\nb: param[m]\nz = W @ x + b\ny = sigmoid(z) * z"
+    assert sg.layer(sg.sigmoid(z) * z) == sg.layer(text)
+    assert sg.layer((sg.tanh(z), z)).output_names == ("y1", "z")
+    assert sg.layer(z).output_names == ("z",)
+
+
+def test_the_value_behind_a_name_is_the_named_one():
+    x, W, b = arrays()
+    plain = W @ x + b
+    text = "x: input[n]\nW: param[m, n]\nb: param[m]\nz = W @ x + b\ny = z - z"
+    assert sg.layer(plain - plain.named("z")) == sg.layer(text)
+
+
+def test_forty_doublings_are_forty_lines():
+    y = sg.input("x", "n")
+    for _ in range(40):
+        y = y + y
+    built = sg.layer(y)
+    assert len(built.statements) == 40
+    assert sg.layer(str(built)) == built
+    assert len(repr(y)) < 100
+    compiled = sg.compile(built, "inputs", check=False)
+    np.testing.assert_array_equal(compiled.forward(np.ones((1, 2))), np.full((1, 2), 2.0**40))
+
+
+def test_thousands_of_steps_are_cut_into_lines_that_can_be_read():
+    y = sg.input("x", "n")
+    for _ in range(3000):
+        y = sg.tanh(y)
+    built = sg.layer(y)
+    assert sg.layer(str(built)) == built
+    assert 15 < len(built.statements) < 60
+
+
+def test_masks_and_gathered_rows_may_be_used_twice():
+    x, t, E = sg.input("x", "d"), sg.index("t", "v", "T"), sg.param("E", "v d")
+    mask, first = x > 0, t[0]
+    y = sg.where(mask, E[first], x) + sg.where(mask, x, E[first])
+    compiled = sg.compile(sg.layer(y), check=False)
+    xs, ts, Es = np.array([[1.0, -1.0]]), np.array([[2, 0]]), np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(compiled.forward(xs, ts, Es), xs + Es[2])
+
+
+def test_names_of_its_own_move_aside():
+    y, v1 = sg.input("y", "n"), sg.param("v1", "n")
+    a = y * v1
+    built = sg.layer(a + a)
+    assert [s.name for s in built.statements] == ["v2", "out"]
+
+
+def test_numbers_of_numpy_are_numbers():
+    x = sg.input("x", "n")
+    text = "x: input[n]\ny = 2.0 * x + 3"
+    assert sg.layer(np.float64(2) * x + np.int64(3)) == sg.layer(text)
+    assert sg.layer(np.float32(2) * x + 3) == sg.layer(text)
+
+
+def test_dotted_names_are_written_with_underscores_and_kept():
+    x, W = sg.input("x", "n"), sg.param("encoder.0.weight", "m n")
+    built = sg.layer(W @ x)
+    assert "# name: encoder_0_weight = encoder.0.weight" in str(built)
+    assert built.declaration("encoder_0_weight") is not None
+    assert sg.layer(str(built)) == built
+
+
+def test_a_const_has_a_default_and_an_index_a_vocabulary():
+    x, eps = sg.input("x", "n"), sg.const("eps", "", default=-1e-5)
+    t = sg.index("t", "v + 1", "T")
+    E = sg.param("E", "v + 1, n")
+    built = sg.layer(sg.sum(E[t] * x, axis=0) + eps)
+    lines = "x: input[n]", "t: index(v + 1)[T]", "E: param[v + 1, n]", "eps: const = -1e-05"
+    assert all(line in str(built) for line in lines)
+    assert sg.layer(str(built)) == built
+
+
+def test_shape_errors_point_into_the_text_of_a_built_layer():
+    x, W = sg.input("x", "k"), sg.param("W", "m n")
+    with pytest.raises(sg.ShapeError) as caught:
+        sg.derive(sg.layer(sg.tanh(W @ x)))
+    assert "y = tanh(W @ x)" in str(caught.value)
+    assert "^" in str(caught.value)
+
+
+REFUSED = {
+    "two arrays of one name": (
+        sg.LayerSyntaxError,
+        lambda x: sg.layer(x + sg.input("x", "n")),
+    ),
+    "a name that is taken": (
+        sg.LayerSyntaxError,
+        lambda x: sg.layer((x * 2).named("x") + x),
+    ),
+    "two values of one name": (
+        sg.LayerSyntaxError,
+        lambda x: sg.layer((x * 2).named("z") + (x * 3).named("z")),
+    ),
+    "an array of the name of a size": (sg.LayerSyntaxError, lambda x: sg.layer(x * sg.param("n"))),
+    "a size that is none": (sg.LayerSyntaxError, lambda x: sg.param("W", "m *")),
+    "a negative size": (sg.LayerSyntaxError, lambda x: sg.param("W", "-3")),
+    "a function as a name": (sg.LayerSyntaxError, lambda x: sg.param("gamma")),
+    "a word of Python as a name": (sg.LayerSyntaxError, lambda x: sg.param("lambda")),
+    "no name at all": (sg.LayerSyntaxError, lambda x: sg.param("a b")),
+    "an infinite number": (sg.LayerSyntaxError, lambda x: x * float("inf")),
+    "a huge integer": (sg.LayerSyntaxError, lambda x: x * 10**400),
+    "a default of an array": (sg.LayerSyntaxError, lambda x: sg.const("c", "n", default=1.0)),
+    "an output given twice": (sg.LayerSyntaxError, lambda x: sg.layer((x, x))),
+    "a word for an abstract function": (sg.LayerSyntaxError, lambda x: sg.abstract("act")),
+    "a chained comparison": (sg.ArgumentError, lambda x: 0 < x < 1),
+    "and": (sg.ArgumentError, lambda x: x and x),
+    "a loop": (sg.ArgumentError, lambda x: [part for part in x]),  # noqa: C416
+    "an array to the left": (sg.ArgumentError, lambda x: np.ones(3) * x),
+    "a product with an array": (sg.ArgumentError, lambda x: np.ones((3, 3)) @ x),
+    "a comparison with an array": (sg.ArgumentError, lambda x: x == np.ones(3)),
+    "an array in a call": (sg.ArgumentError, lambda x: sg.dot(x, np.ones(3))),
+    "a function of numpy": (sg.ArgumentError, np.exp),
+    "a list in a subscript": (sg.ArgumentError, lambda x: x[[0, 1]]),
+    "a truth value": (sg.ArgumentError, lambda x: x + True),
+    "a string": (sg.ArgumentError, lambda x: sg.zeros("n") + x),
+    "a complex number": (sg.ArgumentError, lambda x: x * 1j),
+    "no output": (sg.ArgumentError, lambda x: sg.layer(())),
+    "an output that is no expression": (sg.ArgumentError, lambda x: sg.layer((x, 1))),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_has_no_place_in_a_layer_is_refused(what):
+    error, make = REFUSED[what]
+    with pytest.raises(error) as caught:
+        make(sg.input("x", "n"))
+    assert type(caught.value) is error
