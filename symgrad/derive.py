@@ -33,6 +33,7 @@ from symgrad.program import (
     affine_of,
     arrays_of,
     indices_of,
+    reads,
     scalars_of,
     substitute,
     walk,
@@ -428,15 +429,6 @@ def _groups(factors: Sequence[Scalar]) -> list[tuple[Scalar, ...]]:
         else:
             home.append(factor)
     return [tuple(g) for g in arrays]
-
-
-def reads(definition: Definition) -> tuple[str, ...]:
-    """Return the names of all arrays a definition reads, lookups included."""
-    found: dict[str, None] = {}
-    for scalar in scalars_of(definition.body):
-        for name in arrays_of(scalar):
-            found[name] = None
-    return tuple(found)
 
 
 __all__ = ["Names", "Results", "Sweep", "depends", "derive", "own_indices", "prepare", "reads"]

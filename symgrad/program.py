@@ -7,7 +7,7 @@ scalar body. The batch axis is an ordinary index (`Program.batch`), first where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Union
 
@@ -200,10 +200,25 @@ Body = Union[tuple[Term, ...], Reduce, Rowwise]
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """Membership in a recurrence: the members of one `block` run together, step by step.
+
+    `index` is the member's own first index after the batch; at each step a member may read the
+    others of its block at steps done before, and at the same step those that stand before it.
+    With `reverse` the last step is the first.
+    """
+
+    block: int
+    index: Index
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """`name[indices] = body`; the empty tuple of terms is zero.
 
-    `frozen` stops every derivative through it (`stop_gradient`); `written` says the user named it.
+    `frozen` stops every derivative through it (`stop_gradient`); `written` says the user named it;
+    neighbours of one `loop.block` are one recurrence.
     """
 
     name: str
@@ -212,6 +227,7 @@ class Definition:
     written: bool = True
     frozen: bool = False
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    loop: Loop | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,3 +400,26 @@ def scalars_of(body: Body) -> tuple[Scalar, ...]:
     if isinstance(body, tuple):
         return tuple(factor for term in body for factor in term.factors)
     return (body.body,)
+
+
+def blocks(definitions: Sequence[Definition]) -> Iterator[tuple[Definition, ...]]:
+    """Yield the definitions in order: each alone, or all members of a recurrence together."""
+    waiting: list[Definition] = []
+    for definition in definitions:
+        block = definition.loop.block if definition.loop else None
+        before = waiting[0].loop.block if waiting and waiting[0].loop else None
+        if waiting and (block is None or block != before):
+            yield tuple(waiting)
+            waiting = []
+        waiting.append(definition)
+    if waiting:
+        yield tuple(waiting)
+
+
+def reads(definition: Definition) -> tuple[str, ...]:
+    """Return the names of all arrays a definition reads, lookups included."""
+    found: dict[str, None] = {}
+    for scalar in scalars_of(definition.body):
+        for name in arrays_of(scalar):
+            found[name] = None
+    return tuple(found)

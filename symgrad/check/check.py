@@ -12,13 +12,13 @@ from typing import Any
 from symgrad.check.context import Context, Scope, Thing
 from symgrad.check.elementwise import is_elementwise, signature
 from symgrad.check.flatten import Flattener
+from symgrad.check.recurrence import block_at, recurrence
 from symgrad.check.solvable import require_solvable
 from symgrad.check.statements import assigned, conditioned
 from symgrad.check.tree import Indices, Positions, Tree, Value
 from symgrad.check.verify import verify
 from symgrad.dims import Dim
 from symgrad.errors import (
-    CodegenError,
     LayerSyntaxError,
     ShapeError,
     Span,
@@ -46,9 +46,7 @@ from symgrad.syntax import (
     Item,
     Layer,
     Macro,
-    Name,
     Reduction,
-    Start,
 )
 
 
@@ -81,19 +79,21 @@ def _program(
     sizes = {name: Dim.of(size) for name, size in dims.items()}
     arrays = tuple(_array(made, sizes) for made in layer.declarations)
     context = _context(layer, sizes, functions, arrays)
-    scope = Scope(
-        {array.name: _declared(array, context) for array in arrays}, recurrent=_recurrent(layer)
-    )
+    scope = Scope({array.name: _declared(array, context) for array in arrays})
     conditions: list[Condition] = []
-    for statement in layer.statements:
+    stepped: set[str] = set()
+    for position, statement in enumerate(layer.statements):
         context.flat.span = statement.span
         match statement:
-            case Start():
-                raise CodegenError("recurrences are not supported yet", statement.span)
             case Domain():
                 conditions.append(_condition(statement, scope, context))
-            case Assign():
-                scope = _assign(statement, scope, context)
+            case Assign() if statement.name not in stepped:
+                block = block_at(layer.statements, position)
+                if block:
+                    scope = recurrence(block, layer.statements, scope, context)
+                    stepped |= {line.name for line in block}
+                else:
+                    scope = _assign(statement, scope, context)
     _require_outputs(layer, scope)
     program = Program(
         layer.name,
@@ -110,15 +110,6 @@ def _program(
     )
     require_solvable(program, context.dim_spans)
     return program
-
-
-def _recurrent(layer: Layer) -> frozenset[str]:
-    """Return the names that may be read before their line: those with a stated range."""
-    return frozenset(
-        s.name
-        for s in layer.statements
-        if isinstance(s, Assign) and s.binders and s.binders[0].extent is not None
-    )
 
 
 def _array(made: Declaration, sizes: Mapping[str, Dim]) -> Array:
@@ -212,8 +203,6 @@ def _declared(array: Array, context: Context) -> Thing:
 
 def _assign(line: Assign, scope: Scope, context: Context) -> Scope:
     """Add the definition of a line and return the scope that sees it."""
-    if _reads_itself(line, scope):
-        raise CodegenError("recurrences are not supported yet", line.span)
     value = assigned(line, scope, context)
     if isinstance(value, Indices):
         hint = "an index array stands in subscripts: E[t]"
@@ -233,19 +222,6 @@ def _assign(line: Assign, scope: Scope, context: Context) -> Scope:
 
     named = Value(value.axes, element, value.mask, plain=True)
     return scope.with_array(line.name, named)
-
-
-def _reads_itself(line: Assign, scope: Scope) -> bool:
-    """Whether the right side reads the name it assigns: a recurrence."""
-    if line.name in scope.arrays or line.name in {b.name for b in line.binders or ()}:
-        return False
-    waiting: list[Item] = [line.value]
-    while waiting:
-        expr = waiting.pop()
-        if isinstance(expr, Name) and expr.name == line.name:
-            return True
-        waiting.extend(parts(expr))
-    return False
 
 
 def _condition(statement: Domain, scope: Scope, context: Context) -> Condition:

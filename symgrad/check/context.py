@@ -26,7 +26,8 @@ class Scope:
 
     arrays: Mapping[str, Thing]
     indices: Mapping[str, Index] = field(default_factory=dict)
-    recurrent: frozenset[str] = frozenset()
+    steps: frozenset[str] = frozenset()
+    time: Index | None = None
 
     def with_index(self, index: Index) -> Scope:
         """Return the scope inside which an index is seen too; it hides an array."""
@@ -78,6 +79,8 @@ class Context:
     def use(self, use: Use) -> None:
         """Record a position; where the dims of its indices are known, see that it fits."""
         affine = use.affine
+        if any(name.startswith("#r") for name in use.axis.names):
+            return  # an axis that is being looked for
         owner = next((r for r in self.open if any(r.owns(i) for i, _ in affine.terms)), None)
         if owner is not None:
             owner.uses.append(use)

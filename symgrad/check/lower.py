@@ -7,6 +7,7 @@ Matrix style and index style end as the same thing, an element at a position.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from symgrad.check.arrays import ARRAY_FUNCTIONS, array_function
 from symgrad.check.axes import AXIS_FUNCTIONS, over_axes, reduce_value
@@ -14,7 +15,7 @@ from symgrad.check.context import Context, Scope, Thing
 from symgrad.check.elementwise import apply, is_elementwise, signature
 from symgrad.check.matrix import compare, elementwise, invert, matmul, negate, transpose
 from symgrad.check.sizes import as_dim, size_of
-from symgrad.check.subscript import position, subscript
+from symgrad.check.subscript import affine, lag, position, subscript
 from symgrad.check.tree import (
     Indices,
     Node,
@@ -34,12 +35,15 @@ from symgrad.syntax import (
     Binary,
     Call,
     Compare,
+    Dots,
     Expr,
     Item,
     Macro,
     Name,
+    NewAxis,
     Number,
     Reduction,
+    Slice,
     Subscript,
     Transposed,
     Unary,
@@ -94,12 +98,12 @@ def lower_thing(expr: Expr, scope: Scope, context: Context) -> Thing:
 def _name(expr: Name, scope: Scope, context: Context) -> Thing:
     if expr.name in scope.indices:
         return constant(Place(Affine.of(scope.indices[expr.name])))
+    if expr.name in scope.steps:
+        raise _not_stepwise(expr.name, expr.span, scope)
     if expr.name in scope.arrays:
         return scope.arrays[expr.name]
     if expr.name == "pi":
         return constant(Constant("pi"))
-    if expr.name in scope.recurrent:
-        raise CodegenError("recurrences are not supported yet", expr.span)
     return constant(size(context.dim(expr.name, expr.span)))
 
 
@@ -127,11 +131,30 @@ def _binary(expr: Binary, scope: Scope, context: Context) -> Value:
 
 
 def _subscript(expr: Subscript, scope: Scope, context: Context) -> Thing:
-    if isinstance(expr.base, Name) and expr.base.name in scope.recurrent:
-        if expr.base.name not in scope.arrays:
-            raise CodegenError("recurrences are not supported yet", expr.span)
+    if isinstance(expr.base, Name) and expr.base.name in scope.steps:
+        _require_step(expr, expr.base.name, scope, context)
+        scope = replace(scope, steps=scope.steps - {expr.base.name})
     base = lower_thing(expr.base, scope, context)
     return subscript(expr, base, scope, context, lower_thing)
+
+
+def _require_step(expr: Subscript, name: str, scope: Scope, context: Context) -> None:
+    """Raise unless an array of the recurrence is read at a step of its own: `[t]`, `[t - c]`."""
+    first = expr.items[0]
+    if isinstance(first, (Slice, Dots, NewAxis)) or scope.time is None:
+        raise _not_stepwise(name, expr.span, scope)
+    place = affine(first, scope, context)
+    if place.bare != scope.time and not (lag(place) and place.terms[0][0] == scope.time):
+        raise _not_stepwise(name, expr.span, scope)
+
+
+def _not_stepwise(name: str, span: Span, scope: Scope) -> ShapeError:
+    step = scope.time.name if scope.time is not None else "t"
+    return ShapeError(
+        f"inside its recurrence {name} is seen only at single steps",
+        span,
+        hint=f"write {name}[{step}] or {name}[{step} - 1]",
+    )
 
 
 def _reduction(expr: Reduction, scope: Scope, context: Context) -> Value:

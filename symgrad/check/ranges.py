@@ -19,13 +19,17 @@ Verdict = Literal["yes", "no", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A position along an axis; `remedy` is the declaration that would do, `{}` for its dim."""
+    """A position along an axis; `remedy` is the declaration that would do, `{}` for its dim.
+
+    It may lie `below` steps before 0: there a recurrence has its start.
+    """
 
     affine: Affine
     axis: Dim
     text: str
     span: Span
     remedy: str = ""
+    below: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +196,7 @@ def fit(use: Use) -> list[Check]:
     if index is not None and index.dim == use.axis:
         return []
     low, high = _extremes(use.affine, {})
-    return bounds(low, high + 1, use.axis, use.text, use.span)
+    return bounds(low + use.below, high + 1 + use.below, use.axis + use.below, use.text, use.span)
 
 
 def bounds(low: Dim, high: Dim, limit: Dim, text: str, span: Span) -> list[Check]:

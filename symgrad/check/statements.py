@@ -33,6 +33,7 @@ def assigned(line: Assign, scope: Scope, context: Context) -> Thing:
             index = context.bind(binder.name, stated, binder.span, bound=False)
             free.append(index)
             inner = inner.with_index(index)
+        inner = replace(inner, time=free[0] if free and scope.steps else None)
         return tuple(free), lower(line.value, inner, context)
 
     free, value = twice(read, context)

@@ -174,8 +174,16 @@ def _entry(
     if not place.terms:
         return Affine((), _literal(item, place.offset, dim, text, context))
     remedy = _remedy(expr.base, axis, context)
-    context.use(Use(place, dim, text, expr.span, remedy))
+    starts = isinstance(base, Value) and base.starts and not axis
+    context.use(Use(place, dim, text, expr.span, remedy, lag(place) if starts else 0))
     return place
+
+
+def lag(place: Affine) -> int:
+    """Return c of the position `t - c`, 0 of any other."""
+    constant = place.offset.constant
+    alone = len(place.terms) == 1 and place.terms[0][1] == 1
+    return max(0, -constant) if alone and constant is not None else 0
 
 
 def _remedy(base: Expr, axis: int, context: Context) -> str:

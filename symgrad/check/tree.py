@@ -91,13 +91,15 @@ Look = Callable[[Positions], Lookup]
 class Value:
     """An array (or mask) of the layer: its axes and its element at given positions.
 
-    `plain` values are arrays themselves, so that positions may be data.
+    `plain` values are arrays themselves, so that positions may be data; of a recurrence's array
+    (`starts`) positions `t - c` may lie below 0.
     """
 
     axes: tuple[Dim, ...]
     element: Element
     mask: bool = False
     plain: bool = False
+    starts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ Program -> Program, or an InternalError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from symgrad.errors import InternalError
 from symgrad.program import (
     Access,
+    Affine,
     Definition,
     Index,
     Lookup,
@@ -17,8 +18,10 @@ from symgrad.program import (
     Program,
     Rowwise,
     Scalar,
+    blocks,
     indices_of,
     positions,
+    scalars_of,
     walk,
 )
 
@@ -33,10 +36,15 @@ def verify(program: Program) -> Program:
     for array in program.arrays:
         _require(array.name not in ranks, f"{array.name} is declared twice")
         ranks[array.name] = len(array.axes) + array.batched
-    for made in program.definitions:
-        _require(made.name not in ranks, f"{made.name} is defined twice")
-        _verify_definition(made, program.batch, ranks)
-        ranks[made.name] = len(made.indices)
+    for unit in blocks(program.definitions):
+        for made in unit:
+            _require(made.name not in ranks, f"{made.name} is defined twice")
+            if made.loop is not None:
+                ranks[made.name] = len(made.indices)
+        for made in unit:
+            _verify_definition(made, program.batch, ranks)
+            _verify_steps(made, unit, program.batch)
+            ranks[made.name] = len(made.indices)
     for name in program.outputs:
         _require(program.definition(name) is not None, f"the output {name} is not defined")
     for condition in program.conditions:
@@ -62,6 +70,26 @@ def _verify_definition(made: Definition, batch: Index, ranks: Mapping[str, int])
         _require(len(made.body.at) == len(made.body.bound), f"{made.name} has a ragged row")
         seen -= frozenset(made.body.at)
     _verify_scalar(made.body.body, seen, ranks, made.name)
+
+
+def _verify_steps(made: Definition, unit: Sequence[Definition], batch: Index) -> None:
+    """Raise unless a member of a recurrence reads the others where they are known."""
+    if made.loop is None:
+        return
+    own = [i for i in made.indices if i != batch]
+    _require(own[:1] == [made.loop.index], f"{made.name} runs along no first index")
+    before = [other.name for other in unit[: unit.index(made)]]
+    loops = {other.name: other for other in unit}
+    for scalar in scalars_of(made.body):
+        for node in walk(scalar):
+            if isinstance(node, Access) and node.array in loops:
+                target = loops[node.array]
+                position = node.at[int(batch in target.indices)]
+                shift = position - made.loop.index if isinstance(position, Affine) else Affine()
+                constant = None if shift.terms else shift.offset.constant
+                done = constant is not None and (constant > 0) == made.loop.reverse
+                known = (node.array in before) if constant == 0 else done
+                _require(known, f"{made.name} reads {node.array} at a step not done yet")
 
 
 def _verify_bound(made: Definition, bound: tuple[Index, ...]) -> None:
