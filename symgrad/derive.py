@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.algebra.contract import contract, guarding, reading
+from symgrad.algebra.order import arrange
 from symgrad.algebra.partials import Local, local_partials, split_extrema
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.errors import InternalError
@@ -31,7 +32,7 @@ from symgrad.program import (
     Supply,
     Term,
     affine_of,
-    arrays_of,
+    blocks,
     indices_of,
     reads,
     scalars_of,
@@ -111,15 +112,26 @@ def own_indices(program: Program, name: str) -> tuple[Index, ...]:
 def depends(program: Program, selected: Sequence[str]) -> frozenset[str]:
     """Return all arrays through which a derivative with respect to `selected` flows."""
     active = set(selected)
-    for definition in program.definitions:
-        if definition.frozen:
-            continue
-        read = {
-            n.array for s in scalars_of(definition.body) for n in walk(s) if isinstance(n, Access)
-        }
-        if read & active:
-            active.add(definition.name)
+    for unit in blocks(program.definitions):
+        for _ in unit:  # what a recurrence reads of earlier steps stands further down
+            for definition in unit:
+                if not definition.frozen and _values_read(definition) & active:
+                    active.add(definition.name)
     return frozenset(active)
+
+
+def _values_read(definition: Definition) -> set[str]:
+    nodes = (n for s in scalars_of(definition.body) for n in walk(s))
+    return {n.array for n in nodes if isinstance(n, Access)}
+
+
+def _looks_back(member: Definition, inside: set[str]) -> bool:
+    """Whether a member reads others of its recurrence at another step than its own."""
+    own = Affine.of(member.loop.index) if member.loop is not None else None
+    nodes = (n for s in scalars_of(member.body) for n in walk(s))
+    return any(
+        isinstance(n, Access) and n.array in inside and own not in n.at for n in nodes
+    )
 
 
 Results = dict[str, tuple[tuple[Index, ...], tuple[Term, ...]]]
@@ -140,6 +152,10 @@ class Sweep:
     definitions: list[Definition] = field(default_factory=list)
     owners: list[tuple[str, str]] = field(default_factory=list)
     out: tuple[Index, ...] = ()
+    per_sample: bool = False
+    at: dict[str, tuple[Index, ...]] = field(default_factory=dict)
+    batched: dict[str, bool] = field(default_factory=dict)
+    pending: dict[str, list[Term]] = field(default_factory=dict)
     named: dict[tuple[Scalar, ...], Access] = field(default_factory=dict)
 
     def run(self, seeds: Mapping[str, Term], out: tuple[Index, ...], per_sample: bool) -> Results:
@@ -150,44 +166,92 @@ class Sweep:
         """
         program, batch = self.program, self.program.batch
         active = depends(program, self.selection.names)
-        self.out = out
-        at: dict[str, tuple[Index, ...]] = {}
-        pending: dict[str, list[Term]] = {}
-        batched: dict[str, bool] = {}
+        self.out, self.per_sample = out, per_sample
         for array in program.arrays:
-            at[array.name] = tuple(
+            self.at[array.name] = tuple(
                 self.supply.fresh(_letter(n), d) for n, d in enumerate(array.axes)
             )
-            batched[array.name] = array.batched
+            self.batched[array.name] = array.batched
         for definition in program.definitions:
-            at[definition.name] = tuple(i for i in definition.indices if i != batch)
-            batched[definition.name] = batch in definition.indices
+            self.at[definition.name] = tuple(i for i in definition.indices if i != batch)
+            self.batched[definition.name] = batch in definition.indices
         for name, seed in seeds.items():
-            pending.setdefault(name, []).append(seed)
-        for definition in reversed(program.definitions):
-            arrived = pending.pop(definition.name, [])
-            if not arrived or definition.name not in active:
-                continue
-            settled = self.settle(definition.name, arrived, at[definition.name])
-            local = self.local(definition, active)
-            for partial in local.partials:
-                target = partial.access.array
-                own = partial.access.at[1:] if batched[target] else partial.access.at
-                deltas = tuple(Delta(Affine.of(i), p) for i, p in zip(at[target], own, strict=True))
-                for term in settled:
-                    bound = (*term.bound, *at[definition.name], *partial.bound)
-                    factors = (*term.factors, *partial.factors, *deltas)
-                    crossing = not per_sample and not batched[target]
-                    if crossing and any(batch in indices_of(f) for f in factors):
-                        bound = (batch, *bound)
-                    new = contract(Term(bound, factors), prefer=at[definition.name])
-                    if new is not None:
-                        pending.setdefault(target, []).append(new)
+            self.pending.setdefault(name, []).append(seed)
+        for unit in reversed(tuple(blocks(program.definitions))):
+            if unit[0].loop is not None:
+                self.recurrence(unit, active)
+            elif unit[0].name in self.pending and unit[0].name in active:
+                (definition,) = unit
+                settled = self.settle(definition.name, self.pending.pop(definition.name))
+                self.pass_on(definition, settled, active)
         results: Results = {}
         for name in self.selection.names:
-            terms = tuple(pending.get(name, ()))
-            results[name] = (at[name], self.finish(name, terms, at[name]))
+            terms = tuple(self.pending.get(name, ()))
+            results[name] = (self.at[name], self.finish(name, terms, self.at[name]))
         return results
+
+    def pass_on(
+        self, definition: Definition, settled: Sequence[Term], active: frozenset[str]
+    ) -> None:
+        """Send the adjoint of a definition on to everything that it reads."""
+        batch, at = self.program.batch, self.at
+        for partial in self.local(definition, active).partials:
+            target = partial.access.array
+            own = partial.access.at[1:] if self.batched[target] else partial.access.at
+            deltas = tuple(Delta(Affine.of(i), p) for i, p in zip(at[target], own, strict=True))
+            for term in settled:
+                bound = (*term.bound, *at[definition.name], *partial.bound)
+                factors = (*term.factors, *partial.factors, *deltas)
+                crossing = not self.per_sample and not self.batched[target]
+                if crossing and any(batch in indices_of(f) for f in factors):
+                    bound = (batch, *bound)
+                new = contract(Term(bound, factors), prefer=at[definition.name])
+                if new is not None:
+                    self.pending.setdefault(target, []).append(new)
+
+    def recurrence(self, members: Sequence[Definition], active: frozenset[str]) -> None:
+        """Go back through a recurrence: its adjoints are a recurrence that runs the other way.
+
+        Where a member reads an earlier step, the adjoint is known by name before it has terms.
+        """
+        inside = {d.name for d in members}
+        reached = {n for n in inside & active if self.pending.get(n)}
+        batched = any(self.batched[n] for n in inside) or any(
+            self.program.batch in indices_of(f)
+            for n in reached
+            for term in self.pending[n]
+            for f in term.factors
+        )
+        for _ in members:
+            new = {n for d in members if d.name in reached for n in reads(d)} & inside & active
+            reached |= new
+        first = len(self.definitions)
+        heads: dict[str, Access] = {}
+        for member in members:
+            if member.name in reached and _looks_back(member, inside):
+                free = self.free(member.name)
+                indices = (*((self.program.batch,) if batched else ()), *free)
+                name = self.names.new(f"{self.prefix}_{self.tag}{member.name}")
+                heads[member.name] = Access(name, tuple(Affine.of(i) for i in indices))
+                self.pass_on(member, (Term((), (heads[member.name],)),), active)
+        steps: dict[str, Index] = {}
+        for member in reversed(members):
+            arrived = self.pending.pop(member.name, []) if member.name in reached else []
+            head = heads.get(member.name)
+            if head is None and arrived:
+                self.pass_on(member, self.settle(member.name, arrived), active)
+            elif head is not None:
+                self.name_sum("", arrived, self.free(member.name), head)
+                self.owners.append((head.array, member.name))
+                steps[head.array] = self.at[member.name][0]
+        self.definitions[first:] = arrange(self.definitions[first:], steps, self.supply)
+
+    def free(self, name: str) -> tuple[Index, ...]:
+        """Return the indices of an adjoint besides the batch; of a recurrence the step is first."""
+        at = self.at[name]
+        if name in self.stepping:
+            return (at[0], *self.out, *at[1:])
+        return (*self.out, *at)
 
     def local(self, definition: Definition, active: frozenset[str]) -> Local:
         """Return the definition's partials, differentiated once for all outputs."""
@@ -198,8 +262,14 @@ class Sweep:
             self.definitions += self.locals_[definition.name].supports
         return self.locals_[definition.name]
 
-    def settle(self, name: str, terms: Sequence[Term], at: tuple[Index, ...]) -> tuple[Term, ...]:
+    @property
+    def stepping(self) -> frozenset[str]:
+        """The members of recurrences."""
+        return frozenset(d.name for d in self.program.definitions if d.loop is not None)
+
+    def settle(self, name: str, terms: Sequence[Term]) -> tuple[Term, ...]:
         """Return the adjoint of `name` as simple terms: deltas times at most one array."""
+        at = self.at[name]
         terms = tuple(_tie(term, self.out, at) for term in terms)
         if len(terms) == 1 and _is_simple(terms[0]):
             return terms
@@ -213,17 +283,27 @@ class Sweep:
             same = [(f, g) for f, g in pairs if reading(f, term.factors) == g]
             shared, kept = [f for f, _ in same], [g for _, g in same]
         rests = tuple(Term(t.bound, tuple(f for f in t.factors if f not in shared)) for t in terms)
-        access = self.name_sum(f"{self.prefix}_{self.tag}{name}", rests, (*self.out, *at))
+        access = self.name_sum(f"{self.prefix}_{self.tag}{name}", rests, self.free(name))
         self.owners.append((access.array, name))
         guards = tuple(dict.fromkeys(g for group in kept for g in group))
         return (Term((), (*shared, *guards, access)),)
 
-    def name_sum(self, wish: str, terms: Sequence[Term], free: Sequence[Index]) -> Access:
-        """Define the sum of `terms` over those of `free` that occur in it; return the access."""
+    def name_sum(
+        self, wish: str, terms: Sequence[Term], free: Sequence[Index], head: Access | None = None
+    ) -> Access:
+        """Define the sum of `terms` over those of `free` that occur in it; return the access.
+
+        `head` is the access of an adjoint that was known before its terms.
+        """
+        wish = head.array if head is not None else wish
         split = tuple(self.slopes_apart(wish, self.split(wish, term, free)) for term in terms)
         read = {i for t in split for f in t.factors for i in indices_of(f)}
         for term in split:
             read -= set(term.bound)
+        if head is not None:
+            indices = tuple(i for p in head.at for a in affine_of(p) for i, _ in a.terms)
+            self.definitions.append(Definition(head.array, indices, split, written=False))
+            return head
         order = tuple(dict.fromkeys((self.program.batch, *free)))
         indices = tuple(i for i in order if i in read)
         name = self.names.new(wish)

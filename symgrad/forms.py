@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from dataclasses import replace as _replace
 
 from symgrad.algebra.contract import contract
+from symgrad.algebra.order import arrange
 from symgrad.algebra.partials import local_partials
 from symgrad.derivation import Derivation, Jacobian
-from symgrad.derive import Names, Sweep, depends, own_indices, reads
+from symgrad.derive import Names, Sweep, depends, own_indices
 from symgrad.program import (
     Access,
     Affine,
@@ -34,6 +35,7 @@ from symgrad.program import (
     arrays_of,
     indices_of,
     move,
+    reads,
 )
 from symgrad.program import rebuild as rebuild_scalar
 
@@ -411,10 +413,13 @@ def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:
         array = program.array(name)
         assert array is not None
         given.append(_replace(array, name=tangent[name]))
-    definitions: list[Definition] = list(program.definitions)
+    definitions: list[Definition] = []
+    steps: dict[str, Index] = {}
     for definition in program.definitions:
         if definition.name not in active or definition.frozen:
             continue
+        if definition.loop is not None:
+            steps[tangent[definition.name]] = definition.loop.index
         sweep = Sweep(program, selection, supply, names, prefix="t")
         local = local_partials(definition, active.__contains__, supply, names.new)
         definitions += local.supports
@@ -428,6 +433,8 @@ def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:
         definitions.append(
             Definition(tangent[definition.name], definition.indices, tuple(terms), written=False)
         )
+    if steps:
+        definitions = list(arrange(definitions, steps, supply))
     results = []
     for output in program.outputs:
         own = program.definition(output)
@@ -437,7 +444,8 @@ def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:
             definitions.append(Definition(tangent[output], own.indices, (), written=False))
         results.append(Result((output,), tangent[output], own.indices))
     wanted = [r.array for r in results]
-    return Form("jvp", needed(definitions, wanted), tuple(results), tuple(given))
+    everything = (*program.definitions, *definitions)
+    return Form("jvp", needed(everything, wanted), tuple(results), tuple(given))
 
 
 __all__ = ["Factor", "FactoredTerm", "Form", "Forms", "Result", "Structured", "forms", "needed"]

@@ -10,29 +10,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.dims import Dim
+from symgrad.errors import InternalError
 from symgrad.generation.fuse import kernels
 from symgrad.generation.nests import accesses_in, job, nest, writes_once
 from symgrad.program import (
     Access,
     Affine,
+    Body,
     Definition,
     Delta,
     Guard,
     Index,
+    Loop,
     Reduce,
     Term,
     arrays_of,
-    scalars_of,
+    blocks,
+    reads,
+    substitute,
 )
 from symgrad.schedule import (
     Buffer,
     Clear,
     For,
+    Kernel,
     Node,
     Product,
     Row,
     Schedule,
     Step,
+    Walk,
 )
 
 
@@ -51,8 +58,11 @@ def plan(
     over = {} if keep is None else _in_place(definitions, frozenset(keep))
     own = {d.name: tuple(i.dim for i in d.indices) for d in definitions}
     planner = Planner(batch, {**(shapes or {}), **own})
-    for definition in definitions:
-        planner.add(definition, over.get(definition.name))
+    for unit in blocks(definitions):
+        if unit[0].loop is not None:
+            planner.recurrence(unit)
+        else:
+            planner.add(unit[0], over.get(unit[0].name))
     planner.flush()
     buffers = tuple(replace(_buffer(d), over=over.get(d.name)) for d in definitions)
     return Schedule(buffers, tuple(planner.steps))
@@ -63,8 +73,7 @@ def _in_place(definitions: Sequence[Definition], keep: frozenset[str]) -> dict[s
     table = {d.name: d for d in definitions}
     readers: dict[str, list[Definition]] = {}
     for definition in definitions:
-        names = [n for s in scalars_of(definition.body) for n in arrays_of(s)]
-        for name in dict.fromkeys(names):
+        for name in reads(definition):
             readers.setdefault(name, []).append(definition)
     over: dict[str, str] = {}
     for name, reading in readers.items():
@@ -80,6 +89,8 @@ def _in_place(definitions: Sequence[Definition], keep: frozenset[str]) -> dict[s
 
 def _element_by_element(old: Definition, new: Definition) -> bool:
     """Whether `new` reads `old` only at its own position, in a single product."""
+    if old.loop is not None or new.loop is not None:
+        return False
     if not isinstance(new.body, tuple) or len(new.body) != 1 or not isinstance(old.body, tuple):
         return False
     (term,) = new.body
@@ -108,9 +119,36 @@ class Planner:
     pending: list[tuple[Node, ...]] = field(default_factory=list)
     members: list[Definition] = field(default_factory=list)
     slots: int = 0
+    fixed: Index | None = None
 
-    def add(self, definition: Definition, over: str | None = None) -> None:
-        """Append the steps of one definition, written over the array `over` if there is one."""
+    def recurrence(self, unit: Sequence[Definition]) -> None:
+        """Append the steps of a recurrence: what all steps share first, then step by step.
+
+        Where no step needs BLAS, the walk through the steps is a loop of the kernel.
+        """
+        loop = unit[0].loop
+        if loop is None:
+            raise InternalError(f"{unit[0].name} is no recurrence")
+        names = frozenset(d.name for d in unit)
+        walked = []
+        for member in unit:
+            before, rest = _apart(member, names)
+            if before:
+                self.add(replace(member, body=before, loop=None))
+            walked.append((at_step(member, rest, loop.index), bool(before)))
+        self.flush()
+        inner = Planner(self.batch, self.shapes, slots=self.slots, fixed=loop.index)
+        for member, filled in walked:
+            inner.add(member, filled=filled)
+        inner.flush()
+        self.slots = inner.slots
+        self.steps.append(_walk(inner.steps, loop, self.batch))
+
+    def add(self, definition: Definition, over: str | None = None, filled: bool = False) -> None:
+        """Append the steps of one definition, written over the array `over` if there is one.
+
+        An array that is `filled` holds a part of the sum already.
+        """
         body = definition.body
         if over is not None and isinstance(body, tuple):
             self.queue(definition, self.trees(replace(definition, name=over), body, filled=False))
@@ -119,29 +157,31 @@ class Planner:
             at = definition.indices
             if not isinstance(body, Reduce):
                 at = tuple(i for i in at if i not in body.at)
+            at = tuple(i for i in at if i != self.fixed)
             self.queue(definition, _loops(at, (Row(definition),)))
             return
         products = [(t, self.product(definition, t)) for t in body]
         first = next((p for _, p in products if p is not None), None)
         if first is not None:
             self.flush()
-            done = False
+            done = filled
             for _, product in products:
                 if product is not None:
                     self.steps.append(replace(product, adds=done))
                     done = True
         rest = tuple(t for t, p in products if p is None)
         if rest or first is None:
-            self.queue(definition, self.trees(definition, rest, filled=first is not None))
+            self.queue(definition, self.trees(definition, rest, filled or first is not None))
 
     def product(self, definition: Definition, term: Term) -> Product | None:
         """Return a term as a product of two whole arrays, or None."""
-        found = _product(definition, term)
+        found = _product(definition, term, self.fixed)
         if found is None:
             return None
         for access in (found.left, found.right):
-            read = tuple(i.dim for i in _bare_indices(access) or ())
-            if self.shapes.get(access.array, read) != read:
+            whole = self.shapes.get(access.array)
+            read = [i.dim if i else None for i in _bare_indices(access, self.fixed) or ()]
+            if whole and any(a not in (None, b) for a, b in zip(read, whole, strict=True)):
                 return None  # a part of an array
         return found
 
@@ -152,28 +192,29 @@ class Planner:
 
     def flush(self) -> None:
         """Turn the waiting loops into kernels: one for samples, one for what they share."""
-        self.steps += kernels(self.pending, self.members, self.batch)
+        self.steps += kernels(self.pending, self.members, self.batch, self.fixed)
         self.pending, self.members = [], []
 
     def trees(
         self, definition: Definition, terms: Sequence[Term], filled: bool
     ) -> tuple[Node, ...]:
         """Return the loops that write the terms of one definition."""
-        jobs = [job(definition, t) for t in terms]
+        jobs = [job(definition, t, self.fixed) for t in terms]
         jobs.sort(key=lambda one: not one.covers)
         cleared = not filled and not (jobs and jobs[0].covers)
         nodes: list[Node] = []
         written = filled or cleared
         for number, one in enumerate(jobs):
             alone = cleared and not number and writes_once(one)
-            nodes += nest(one, "+=" if written and not alone else "=", self.slot)
+            nodes += nest(one, "+=" if written and not alone else "=", self.slot, self.fixed)
             written = True
         batched = self.batch in definition.indices
         split = batched and all(isinstance(n, For) and n.index == self.batch for n in nodes)
-        if cleared and split:
-            at = (Affine.of(self.batch),)
+        step = (Affine.of(self.fixed),) if self.fixed is not None else ()
+        if cleared and batched and (split or step):
+            at = (Affine.of(self.batch), *step)
             return (For(self.batch, (Clear(definition.name, at),)), *nodes)
-        return (Clear(definition.name, ()), *nodes) if cleared else tuple(nodes)
+        return (Clear(definition.name, step), *nodes) if cleared else tuple(nodes)
 
     def slot(self) -> int:
         """Return a number for a local variable."""
@@ -181,18 +222,59 @@ class Planner:
         return self.slots
 
 
-def _product(definition: Definition, term: Term) -> Product | None:
+def _apart(member: Definition, names: frozenset[str]) -> tuple[tuple[Term, ...], Body]:
+    """Split off the terms of a recurrence that all steps can have at once, if there are sums."""
+    if not isinstance(member.body, tuple):
+        return (), member.body
+    inside = [t for t in member.body if any(names & set(arrays_of(f)) for f in t.factors)]
+    outside = tuple(t for t in member.body if t not in inside)
+    if not any(t.bound for t in outside):
+        return (), member.body
+    return outside, tuple(inside)
+
+
+def at_step(member: Definition, body: Body, step: Index) -> Definition:
+    """Return a member of a recurrence with `body`, its step called like all others'."""
+    if member.loop is None or member.loop.index == step:
+        return replace(member, body=body)
+    there = {member.loop.index: Affine.of(step)}
+    indices = tuple(step if i == member.loop.index else i for i in member.indices)
+    moved: Body
+    if isinstance(body, tuple):
+        moved = tuple(
+            Term(t.bound, tuple(substitute(f, there) for f in t.factors)) for t in body
+        )
+    else:
+        moved = replace(body, body=substitute(body.body, there))
+    return replace(member, indices=indices, body=moved, loop=replace(member.loop, index=step))
+
+
+def _walk(steps: Sequence[Step], loop: Loop, batch: Index) -> Step:
+    """Return the walk through the steps: inside the kernel if there is only one."""
+    only = steps[0]
+    if len(steps) > 1 or not isinstance(only, Kernel):
+        return Walk(loop.index, loop.reverse, tuple(s for s in steps if not isinstance(s, Walk)))
+    work = only.work * loop.index.dim
+    if not only.split:
+        nodes: tuple[Node, ...] = (For(loop.index, only.nodes, loop.reverse),)
+    else:
+        inner = tuple(n for one in only.nodes if isinstance(one, For) for n in one.body)
+        nodes = (For(batch, (For(loop.index, inner, loop.reverse),)),)
+    return replace(only, nodes=nodes, work=work, fixed=None)
+
+
+def _product(definition: Definition, term: Term, fixed: Index | None = None) -> Product | None:
     """Return the term as a matrix product, or None where loops are better."""
     if not term.bound or len(term.factors) != 2:
         return None
     left, right = term.factors
     if not isinstance(left, Access) or not isinstance(right, Access):
         return None
-    sets = [_bare_indices(a) for a in (left, right)]
+    sets = [_bare_indices(a, fixed) for a in (left, right)]
     if sets[0] is None or sets[1] is None:
         return None
-    ours, theirs = sets[0], sets[1]
-    free, bound = definition.indices, term.bound
+    ours, theirs = (tuple(i for i in found if i) for found in sets if found is not None)
+    free, bound = tuple(i for i in definition.indices if i != fixed), term.bound
     if set(ours) | set(theirs) != set(free) | set(bound):
         return None
     if not set(bound) <= set(ours) & set(theirs):
@@ -205,14 +287,21 @@ def _product(definition: Definition, term: Term) -> Product | None:
         if batch or not (rows or columns):
             return None
     text = definition.name
-    return Product(text, free, left, right, batch, rows, columns, inner, adds=False)
+    return Product(text, free, left, right, batch, rows, columns, inner, adds=False, fixed=fixed)
 
 
-def _bare_indices(access: Access) -> tuple[Index, ...] | None:
-    found = [p.bare if isinstance(p, Affine) else None for p in access.at]
-    if None in found or len(set(found)) != len(found):
-        return None
-    return tuple(i for i in found if i is not None)
+def _bare_indices(access: Access, fixed: Index | None) -> tuple[Index | None, ...] | None:
+    """Return the bare indices of an access, None for steps; None if there are other positions."""
+    found: list[Index | None] = []
+    for position in access.at:
+        bare = position.bare if isinstance(position, Affine) else None
+        if isinstance(position, Affine) and [i for i, _ in position.terms] == [fixed]:
+            found.append(None)
+        elif bare is None or bare in found:
+            return None
+        else:
+            found.append(bare)
+    return tuple(found)
 
 
 def _loops(indices: Sequence[Index], body: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -15,10 +15,11 @@ from symgrad.program import Access, Definition, Index, Position, Scalar
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A loop over the whole range of an index."""
+    """A loop over the whole range of an index, from its end with `reverse`."""
 
     index: Index
     body: tuple[Node, ...]
+    reverse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class Buffer:
 class Product:
     """A matrix product for BLAS: index groups of `target = sum over k of left * right`.
 
-    `batch` stand in all three, `rows` in left and target, `columns` in right and target.
+    `batch` stand in all three, `rows` in left and target, `columns` in right and target. The
+    position of a step of a recurrence (`fixed`) is a number here.
     """
 
     target: str
@@ -111,14 +113,15 @@ class Product:
     columns: tuple[Index, ...]
     inner: tuple[Index, ...]
     adds: bool
-    text: str = ""
+    fixed: Index | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A run of loops that becomes one compiled function.
 
-    `split` says the batch loop is outermost everywhere, so that samples can be shared out.
+    `split` says the batch loop is outermost everywhere, so that samples can be shared out;
+    `fixed` is the step of a recurrence that it is given.
     """
 
     nodes: tuple[Node, ...]
@@ -126,9 +129,19 @@ class Kernel:
     reads: tuple[str, ...]
     split: bool
     work: Dim
+    fixed: Index | None = None
 
 
-Step = Union[Product, Kernel]
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A recurrence whose steps the driver walks through: `steps` at each value of `index`."""
+
+    index: Index
+    reverse: bool
+    steps: tuple[Product | Kernel, ...]
+
+
+Step = Union[Product, Kernel, Walk]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@ from symgrad.schedule import (
     Product,
     Row,
     Schedule,
+    Step,
     Store,
+    Walk,
     When,
 )
 from symgrad.show import body_text, line_letters, product_text, scalar_text
@@ -33,12 +35,24 @@ def show_plan(schedule: Schedule, program: Program) -> str:
     """Return the arrays and the numbered steps of one form as text."""
     lines = [f"array {_buffer(made)}" for made in schedule.buffers]
     for number, step in enumerate(schedule.steps, 1):
-        lines.append("")
-        if isinstance(step, Product):
-            lines.append(f"{number}. product  {_product(step, program)}")
-        else:
-            lines += _kernel(step, number, program)
+        lines += ["", *_step(step, f"{number}", line_letters(program, ()))]
     return "\n".join(lines)
+
+
+def _step(step: Step, number: str, letters: Letters) -> list[str]:
+    """Return the lines of one step; those of a recurrence have numbers like 2.1."""
+    match step:
+        case Product():
+            return [f"{number}. product  {_product(step, letters)}"]
+        case Kernel():
+            return _kernel(step, number, letters)
+        case Walk():
+            way = ", backwards" if step.reverse else ""
+            with letters.bind((step.index,)) as (name,):
+                lines = [f"{number}. for {name} in {step.index.dim}{way}:"]
+                for place, inner in enumerate(step.steps, 1):
+                    lines += _step(inner, f"{number}.{place}", letters)
+            return lines
 
 
 def _buffer(made: Buffer) -> str:
@@ -52,10 +66,9 @@ def _size(dim: Dim) -> str:
     return "B" if dim == BATCH else str(dim)
 
 
-def _product(step: Product, program: Program) -> str:
-    letters = line_letters(program, step.target_indices)
-    left = _element(step.target, step.target_indices, letters)
-    with letters.bind(step.inner) as names:
+def _product(step: Product, letters: Letters) -> str:
+    with letters.bind(step.target_indices) as _, letters.bind(step.inner) as names:
+        left = _element(step.target, step.target_indices, letters)
         body = product_text((step.left, step.right), letters)
     total = f"sum[{', '.join(names)}]({body})" if names else body
     return f"{left} {'+=' if step.adds else '='} {total}"
@@ -65,13 +78,12 @@ def _element(array: str, indices: Sequence[Index], letters: Letters) -> str:
     return scalar_text(Access(array, tuple(Affine.of(i) for i in indices)), letters)
 
 
-def _kernel(step: Kernel, number: int, program: Program) -> list[str]:
+def _kernel(step: Kernel, number: str, letters: Letters) -> list[str]:
     """Return the headline of a kernel and its loops."""
     reads = f" from {', '.join(step.reads)}" if step.reads else ""
     shared = ", samples shared out" if step.split else ""
     head = f"{number}. loops    {', '.join(step.writes)}{reads}{shared}; {step.work} elements"
     head += " a sample" if step.split else ""
-    letters = line_letters(program, ())
     return [head, *(line for node in step.nodes for line in _node(node, 1, letters))]
 
 
@@ -82,6 +94,7 @@ def _node(node: Node, depth: int, letters: Letters) -> list[str]:
         case For():
             with letters.bind((node.index,)) as (name,):
                 over = "samples" if node.index.dim == BATCH else str(node.index.dim)
+                over += ", backwards" if node.reverse else ""
                 head = f"{pad}for {name} in {over}:"
                 return [head, *_below(node.body, depth, letters)]
         case When():

@@ -19,7 +19,7 @@ from symgrad.check.statements import assigned, twice
 from symgrad.check.subscript import lag
 from symgrad.check.tree import Named, Node, Positions, Sum, Tree, Value, number
 from symgrad.dims import ONE, Dim
-from symgrad.errors import LayerSyntaxError, ShapeError
+from symgrad.errors import InternalError, LayerSyntaxError, ShapeError
 from symgrad.language.names import parts
 from symgrad.program import Access, Affine, Definition, Delta, Guard, Index
 from symgrad.syntax import (
@@ -87,14 +87,16 @@ def recurrence(
     Raises ShapeError where a start and a step differ in shape.
     """
     names = [line.name for line in block]
-    binder = block[0].binders[0] if block[0].binders else None
-    assert binder is not None and binder.extent is not None
-    length = size_of(binder.extent, scope, context)
+    extent = block[0].binders[0].extent if block[0].binders else None
+    if extent is None:
+        raise InternalError(f"{names[0]} has no range to run over")
+    length = size_of(extent, scope, context)
     starts = {name: _Starts({}) for name in names}
     for statement in statements:
         if isinstance(statement, Start) and statement.name in starts:
-            values = {**starts[statement.name].values, statement.lag: _start(statement, scope, context)}
-            starts[statement.name] = _Starts(values)
+            start = _start(statement, scope, context)
+            before = starts[statement.name].values
+            starts[statement.name] = _Starts({**before, statement.lag: start})
     axes = _axes(block, starts, length, scope, context)
     batched: frozenset[str] = frozenset()
     saved, checks = context.flat.snapshot(), list(context.checks)

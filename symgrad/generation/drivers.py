@@ -114,12 +114,13 @@ class Drivers:
         form = self.forms.jvp
         steps = self.lines(form.definitions, form.given)
         lines = [
-            f'{code_name(a.name)} = t["{name}"]'
+            f'{code_name(a.name)} = tangents["{name}"]'
             for a, name in zip(form.given, self.forms.derivation.selection.names, strict=True)
             if mentions("\n".join(steps), code_name(a.name))
         ]
         lines += [*steps, self.returned(form)]
-        return self.function("_tangent", "arrays, sizes, dtype, t", "Return J t.", lines)
+        title = "Return J applied to tangents."
+        return self.function("_tangent", "arrays, sizes, dtype, tangents", title, lines)
 
     def domain(self, form: Form) -> str:
         """Return the driver that refuses arrays outside the stated domains."""
@@ -143,7 +144,10 @@ class Drivers:
         """
         schedule = plan(definitions, self.forms.program.batch, keep, self.shapes(given))
         batched = self.is_batched(definitions, given)
-        return driver_steps(schedule, self.book, batched, {n: n for n in made})
+        known = [a.name for a in (*self.forms.program.arrays, *given)]
+        names = [*known, *(d.name for d in definitions), *self.forms.saved]
+        taken = {code_name(n) for n in names}
+        return driver_steps(schedule, self.book, batched, {n: n for n in made}, taken)
 
     def lines(
         self,

@@ -26,13 +26,19 @@ from symgrad.schedule import Add, For, Kernel, Let, Node, Row, Store, When
 
 
 def kernels(
-    parts: Sequence[tuple[Node, ...]], members: Sequence[Definition], batch: Index
+    parts: Sequence[tuple[Node, ...]],
+    members: Sequence[Definition],
+    batch: Index,
+    fixed: Index | None = None,
 ) -> list[Kernel]:
-    """Return the kernels that run the loops `parts`, each of one of the definitions `members`."""
+    """Return the kernels that run the loops `parts`, each of one of the definitions `members`.
+
+    `fixed` is the step of a recurrence that they are given.
+    """
     found = []
     for group in _same_outer(parts, members, batch):
         nodes = _fuse(tuple(n for part in group.parts for n in part), batch)
-        found.append(_kernel(nodes, group.members, batch))
+        found.append(replace(_kernel(nodes, group.members, batch), fixed=fixed))
     return found
 
 

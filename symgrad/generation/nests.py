@@ -44,9 +44,10 @@ class Job:
     covers: bool
 
 
-def job(definition: Definition, term: Term) -> Job:
-    frees = list(definition.indices)
-    at: dict[Index, Position] = {i: Affine.of(i) for i in frees}
+def job(definition: Definition, term: Term, fixed: Index | None = None) -> Job:
+    """Return how a term is looped over; the step `fixed` of a recurrence is a number."""
+    at: dict[Index, Position] = {i: Affine.of(i) for i in definition.indices}
+    frees = [i for i in definition.indices if i != fixed]
     factors: list[Scalar] = [f for f in term.factors if not isinstance(f, Delta | Guard)]
     conditions: list[Scalar] = [f for f in term.factors if isinstance(f, Guard)]
     deltas = [f for f in term.factors if isinstance(f, Delta)]
@@ -155,7 +156,9 @@ def accesses_in(scalar: Scalar) -> list[Access]:
     return [n for n in walk(scalar) if isinstance(n, Access)]
 
 
-def nest(job_: Job, operator: Operator, new_slot: Callable[[], int]) -> tuple[Node, ...]:
+def nest(
+    job_: Job, operator: Operator, new_slot: Callable[[], int], fixed: Index | None = None
+) -> tuple[Node, ...]:
     """Return the loop nest of one term, factors hoisted as far out as they go."""
     order, depth = job_.order, job_.depth
     inner_is_bound = bool(job_.bound) and depth < len(order)
@@ -164,15 +167,16 @@ def nest(job_: Job, operator: Operator, new_slot: Callable[[], int]) -> tuple[No
     nodes_at: list[list[Node]] = [[] for _ in range(len(order) + 1)]
     last: list[Scalar] = []
     opened: set[Index] = set()
+    known = {fixed}
     remaining = list(job_.factors)
     conditions = list(job_.conditions)
     tests: list[list[Scalar]] = [[] for _ in range(len(order) + 1)]
     for level in range(len(order) + 1):
         if level:
             opened.add(order[level - 1])
-        ready = [f for f in remaining if _ready(f, opened, level == len(order))]
+        ready = [f for f in remaining if _ready(f, opened, level == len(order), fixed)]
         enough = bool(level) or not order
-        tests[level] = [c for c in conditions if enough and set(indices_of(c)) <= opened]
+        tests[level] = [c for c in conditions if enough and set(indices_of(c)) - known <= opened]
         conditions = [c for c in conditions if c not in tests[level]]
         remaining = [f for f in remaining if f not in ready]
         if level == len(order):
@@ -202,9 +206,11 @@ def nest(job_: Job, operator: Operator, new_slot: Callable[[], int]) -> tuple[No
     return body
 
 
-def _ready(factor: Scalar, opened: set[Index], innermost: bool) -> bool:
+def _ready(
+    factor: Scalar, opened: set[Index], innermost: bool, fixed: Index | None
+) -> bool:
     """Whether a factor is computed at this depth: numbers stay inside, nothing leaves the loops."""
-    used = set(indices_of(factor))
+    used = set(indices_of(factor)) - {fixed}
     return innermost or (bool(opened) and used <= opened and not isinstance(factor, Number))
 
 

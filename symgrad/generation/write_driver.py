@@ -7,14 +7,14 @@ A matrix product is written for the axes as they lie in memory; reshapes are vie
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.dims import Dim
 from symgrad.generation.fold import fold
-from symgrad.generation.write_kernel import code_name, dim_text, write_kernel
-from symgrad.program import Access, Affine, Index
-from symgrad.schedule import Buffer, Kernel, Product, Schedule
+from symgrad.generation.write_kernel import RESERVED, code_name, dim_text, write_kernel
+from symgrad.program import BATCH, Access, Affine, Index
+from symgrad.schedule import Buffer, Kernel, Product, Schedule, Step, Walk
 
 
 @dataclass(slots=True)
@@ -25,8 +25,11 @@ class KernelBook:
     names: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)
 
-    def add(self, kernel: Kernel, is_batched: Callable[[str], bool]) -> str:
-        """Return the statement that runs the kernel, having noted its text."""
+    def add(self, kernel: Kernel, is_batched: Callable[[str], bool], step: str = "") -> str:
+        """Return the statement that runs the kernel, having noted its text.
+
+        `step` is what the driver calls the step of a recurrence.
+        """
         text = write_kernel(kernel)
         for helper in text.helpers:
             self.helpers[helper] = None
@@ -35,7 +38,8 @@ class KernelBook:
         batched = tuple(code_name(a) for a in batched)
         sizes = tuple(s for s in text.sizes if not (kernel.split and s == "n_B"))
         first = ("n_B",) if kernel.split else ()
-        names = (*batched, *shared, *first, *sizes)
+        names = (*batched, *shared, *first, *sizes, *((text.step,) if text.step else ()))
+        sizes = (*sizes, step) if text.step else sizes
         parameters = ", ".join(names)
         plain = any("(" in line.split("range(")[0] for line in text.lines)
         decorator = "@sums" if any(" += " in x for x in text.lines) and not plain else "@loops"
@@ -90,15 +94,16 @@ def driver_steps(
     book: KernelBook,
     is_batched: Callable[[str], bool],
     given: Mapping[str, str] | None = None,
+    taken: Collection[str] = (),
 ) -> list[tuple[tuple[str, ...], list[str]]]:
     """Return, step by step, the arrays it completes and its lines.
 
-    `given` are buffers that exist already (an `out=`).
+    `given` are buffers that exist already (an `out=`); `taken` are names of other variables.
     """
     buffers = {b.name: b for b in schedule.buffers}
     made = set(given or ())
     steps: list[tuple[tuple[str, ...], list[str]]] = []
-    written = [s.writes if isinstance(s, Kernel) else (s.target,) for s in schedule.steps]
+    written = [_writes(s) for s in schedule.steps]
     last = {name: number for number, names in enumerate(written) for name in names}
     for number, step in enumerate(schedule.steps):
         writes = written[number]
@@ -107,12 +112,42 @@ def driver_steps(
             if name not in made:
                 made.add(name)
                 lines.append(f"{code_name(name)} = {_allocation(buffers[name])}")
-        if isinstance(step, Kernel):
-            lines.append(book.add(step, is_batched))
-        else:
-            lines.append(product_line(step))
+        lines += _step_lines(step, book, is_batched, taken)
         steps.append((tuple(n for n in writes if last[n] == number), lines))
     return steps
+
+
+def _writes(step: Step) -> tuple[str, ...]:
+    """Return the arrays a step fills, wholly or in part."""
+    match step:
+        case Kernel():
+            return step.writes
+        case Product():
+            return (step.target,)
+        case Walk():
+            return tuple(dict.fromkeys(n for inner in step.steps for n in _writes(inner)))
+
+
+def _step_lines(
+    step: Step, book: KernelBook, is_batched: Callable[[str], bool], taken: Collection[str]
+) -> list[str]:
+    match step:
+        case Kernel():
+            return [book.add(step, is_batched)]
+        case Product():
+            return [product_line(step)]
+        case Walk():
+            wishes = (step.index.name, "step", *(f"step{n}" for n in range(2, 10000)))
+            name = next(w for w in wishes if w not in taken and w not in RESERVED - {"t"})
+            size = dim_text(step.index.dim)
+            run = f"range({size} - 1, -1, -1)" if step.reverse else f"range({size})"
+            lines = [f"for {name} in {run}:"]
+            for inner in step.steps:
+                if isinstance(inner, Kernel):
+                    lines.append(f"    {book.add(inner, is_batched, name)}")
+                else:
+                    lines.append(f"    {product_line(inner, name)}")
+            return lines
 
 
 def _allocation(buffer: Buffer) -> str:
@@ -123,8 +158,11 @@ def _allocation(buffer: Buffer) -> str:
     return f"np.empty({shape_text(buffer.dims)}, {dtype})"
 
 
-def product_line(product: Product) -> str:
-    """Return one statement that computes a matrix product with np.matmul."""
+def product_line(product: Product, step: str = "") -> str:
+    """Return one statement that computes a matrix product with np.matmul.
+
+    `step` is what the driver calls the step of a recurrence.
+    """
     p = product
     direct = (*p.batch, *p.rows, *p.columns)
     swapped = (*p.batch, *p.columns, *p.rows)
@@ -132,11 +170,14 @@ def product_line(product: Product) -> str:
     if p.target_indices != direct and p.target_indices == swapped:
         left, right, rows, columns = right, left, columns, rows
         direct = swapped
-    a = _operand(left, p.batch, rows, p.inner)
-    b = _operand(right, p.batch, p.inner, columns)
+    a = _operand(left, step, p.batch, rows, p.inner)
+    b = _operand(right, step, p.batch, p.inner, columns)
     groups = [g for g in (rows, columns) if g]
     flat = all(len(g) == 1 for g in groups)
     target = code_name(p.target)
+    if p.fixed is not None:
+        target += f"[:, {step}]" if BATCH in (i.dim for i in p.target_indices) else f"[{step}]"
+        return _step_product(p, target, a, b, direct)
     if p.target_indices == direct:
         if p.adds:
             value = f"np.matmul({a}, {b})"
@@ -154,18 +195,51 @@ def product_line(product: Product) -> str:
     return f"{target}[...] {'+=' if p.adds else '='} {value}.transpose({order})"
 
 
-def _operand(access: Access, batch: Sequence[Index], *groups: Sequence[Index]) -> str:
+def _step_product(p: Product, target: str, a: str, b: str, direct: Sequence[Index]) -> str:
+    """Return the statement of a product at one step of a recurrence."""
+    flat = all(len(g) == 1 for g in (p.rows, p.columns) if g)
+    if p.target_indices == tuple(direct) and flat and not p.adds:
+        return f"np.matmul({a}, {b}, out={target})"
+    value = f"np.matmul({a}, {b})"
+    if not flat:
+        value += f".reshape({', '.join(dim_text(i.dim) for i in direct)})"
+    if p.target_indices != tuple(direct):
+        value += f".transpose({', '.join(str(direct.index(i)) for i in p.target_indices)})"
+    return f"{target} {'+=' if p.adds else '[...] ='} {value}".replace(" [...]", "[...]")
+
+
+def _operand(
+    access: Access, step: str, batch: Sequence[Index], *groups: Sequence[Index]
+) -> str:
     """Return an array with its axes in the order of the groups, each group one axis."""
-    axes = [p.bare for p in access.at if isinstance(p, Affine)]
+    bare = [p.bare if isinstance(p, Affine) else None for p in access.at]
+    wanted = {*batch, *(i for g in groups for i in g)}
+    axes = [i for i in bare if i in wanted]
     kept = [g for g in groups if g]
     want = [*batch, *(i for g in kept for i in g)]
     order = [axes.index(i) for i in want]
     text = code_name(access.array)
+    if len(axes) < len(bare):
+        text += _slice(access, wanted, step)
     if order != list(range(len(order))):
         text += ".T" if len(order) == 2 else f".transpose({', '.join(map(str, order))})"
     if any(len(g) != 1 for g in kept):
         text += f".reshape{_shape(batch, kept)}"
     return text
+
+
+def _slice(access: Access, whole: Collection[Index], step: str) -> str:
+    """Return the subscript that takes one step of a recurrence out of an array."""
+    places = []
+    for position in access.at:
+        if not isinstance(position, Affine) or position.bare in whole:
+            places.append(":")
+            continue
+        offset = position.offset.constant or 0
+        places.append(f"{step} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else step)
+    while places[-1] == ":":
+        places.pop()
+    return f"[{', '.join(places)}]"
 
 
 def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:

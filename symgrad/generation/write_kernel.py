@@ -42,27 +42,32 @@ SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """A kernel's parameters, size parameters and body lines; `helpers` are functions it calls."""
+    """A kernel's parameters, size parameters and body lines; `helpers` are functions it calls.
+
+    `step` is the last parameter of a kernel that does one step of a recurrence.
+    """
 
     arrays: tuple[str, ...]
     sizes: tuple[str, ...]
     lines: tuple[str, ...]
     helpers: tuple[str, ...]
+    step: str | None = None
 
 
 def write_kernel(kernel: Kernel) -> KernelText:
     """Return the text of one kernel; arrays first, then the sizes of its loops."""
     arrays = (*kernel.reads, *kernel.writes)
     writer = Writer(taken={code_name(a) for a in arrays} | CALLED)
+    step = writer.variable(kernel.fixed) if kernel.fixed is not None else None
     writer.nodes(kernel.nodes, 1)
     words = set(re.findall(r"\w+", "\n".join(writer.lines)))
     used = tuple(a for a in arrays if code_name(a) in words)
-    return KernelText(used, tuple(writer.sizes), tuple(writer.lines), tuple(writer.helpers))
+    return KernelText(used, tuple(writer.sizes), tuple(writer.lines), tuple(writer.helpers), step)
 
 
 RESERVED = frozenset(
     "np math os warnings numba range abs max min float int bool len tuple arrays sizes dtype v t "
-    "until single out copied total largest value best shift scale ratio product b_ loops sums "
+    "tangents until single out copied total largest value best shift scale ratio product b_ loops sums "
     "inline forward jacobian vjp jvp pullback print".split()
 )
 """Words of generated code that arrays must not be called in drivers and kernels."""
@@ -150,7 +155,11 @@ class Writer:
     def loop(self, node: For, depth: int) -> None:
         """Write a loop; its variable is free again behind it."""
         name = self.variable(node.index)
-        self.line(depth, f"for {name} in range({self.size(node.index.dim)}):")
+        size = self.size(node.index.dim)
+        if node.reverse:
+            self.line(depth, f"for {name} in range({size} - 1, -1, -1):")
+        else:
+            self.line(depth, f"for {name} in range({size}):")
         before = set(self.taken)
         self.nodes(node.body, depth + 1)
         self.taken = before - {name}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mpmath
@@ -38,6 +38,7 @@ from symgrad.program import (
     Scalar,
     Size,
     Term,
+    blocks,
     indices_of,
 )
 from symgrad.proof.exact import exact
@@ -202,15 +203,39 @@ class _Run:
     values: dict[str, Values]
     precision: int | None
     functions: Functions
+    fixed: dict[Index, int] = field(default_factory=dict)
 
     def run(self, definitions: Sequence[Definition], held: Mapping[str, Values]) -> None:
         """Evaluate definitions in order into `values`."""
         with np.errstate(all="ignore"):
-            for definition in definitions:
-                if definition.name in held:
-                    self.values[definition.name] = held[definition.name]
-                else:
-                    self.values[definition.name] = self.definition(definition)
+            for unit in blocks(definitions):
+                for definition in unit:
+                    if definition.name in held:
+                        self.values[definition.name] = held[definition.name]
+                    elif definition.loop is None:
+                        self.values[definition.name] = self.definition(definition)
+                if unit[0].loop is not None:
+                    self.recurrence([d for d in unit if d.name not in held])
+
+    def recurrence(self, members: Sequence[Definition]) -> None:
+        """Evaluate the members of a recurrence step by step."""
+        loops = [d.loop for d in members if d.loop is not None]
+        if not loops:
+            return
+        for member in members:
+            self.values[member.name] = np.array(
+                np.broadcast_to(self.numbers(np.nan), self.shape(member.indices))
+            )
+        steps = range(self.size(loops[0].index.dim))
+        for step in reversed(steps) if loops[0].reverse else steps:
+            for member, loop in zip(members, loops, strict=True):
+                self.fixed = {loop.index: step}
+                rest = tuple(i for i in member.indices if i != loop.index)
+                batched = member.indices[0] != loop.index
+                at: Any = (slice(None), step) if batched else step
+                value = self.definition(replace(member, indices=rest))
+                self.values[member.name][at] = value
+        self.fixed = {}
 
     def definition(self, definition: Definition) -> Values:
         body = definition.body
@@ -272,7 +297,7 @@ class _Run:
         return _Part(number, np.ones(number.shape, bool), frozenset())
 
     def part(self, factor: Scalar, layout: tuple[Index, ...]) -> _Part:
-        indices = frozenset(indices_of(factor))
+        indices = frozenset(indices_of(factor)) - self.fixed.keys()
         if isinstance(factor, (Delta, Guard)):
             mask = self.mask(factor, layout)
             return _Part(self.numbers(mask), mask, indices)
@@ -300,6 +325,9 @@ class _Run:
         offset = affine.offset.evaluate(self.sizes) if affine.offset.terms else 0
         total = np.full(shape, offset, np.int64)
         for index, coefficient in affine.terms:
+            if index in self.fixed:
+                total = total + coefficient * self.fixed[index]
+                continue
             if index not in layout:
                 raise InternalError(f"index {index} is neither free nor bound")
             axis = layout.index(index)
