@@ -14,6 +14,7 @@ from symgrad.check.context import Context, Scope, shape_text
 from symgrad.check.elementwise import is_elementwise
 from symgrad.check.lower import lower
 from symgrad.check.matrix import broadcast, spread
+from symgrad.check.ranges import at_least
 from symgrad.check.sizes import size_of
 from symgrad.check.statements import assigned, twice
 from symgrad.check.subscript import lag
@@ -311,7 +312,10 @@ def _array(name: str, axes: Axes, starts: _Starts, batched: bool, context: Conte
         for early, value in sorted(starts.values.items()):
             if early > back:
                 continue
-            there = Delta(Affine.of(index), Affine.of(back - early))
+            first_step = Affine.of(back - early)
+            there: Tree = Delta(Affine.of(index), first_step)
+            if at_least(axes[0] - 1 - back + early) != "yes":
+                there = Node("mul", (there, Guard(first_step, axes[0])))
             start = Node("mul", (there, value.element(spread(value.axes, at[1:]))))
             tree = Node("add", (tree, Sum((), start)))
         return Named(f"{name}_before" if back == 1 else f"{name}_before{back}", tree)

@@ -176,8 +176,13 @@ def product_line(product: Product, step: str = "") -> str:
     flat = all(len(g) == 1 for g in groups)
     target = code_name(p.target)
     if p.fixed is not None:
+        if not p.batch and len(columns) == 1 and _lies_as(left, (*rows, *p.inner)):
+            # matmul takes all rows but the last axis of them as a stack
+            whole = {*rows, *p.inner}
+            a, groups = f"{code_name(left.array)}{_slice(left, whole, step)}", [columns]
         target += f"[:, {step}]" if BATCH in (i.dim for i in p.target_indices) else f"[{step}]"
-        return _step_product(p, target, a, b, direct)
+        flat = all(len(g) == 1 for g in groups)
+        return _step_product(p, target, f"np.matmul({a}, {b}", direct, flat)
     if p.target_indices == direct:
         if p.adds:
             value = f"np.matmul({a}, {b})"
@@ -195,17 +200,24 @@ def product_line(product: Product, step: str = "") -> str:
     return f"{target}[...] {'+=' if p.adds else '='} {value}.transpose({order})"
 
 
-def _step_product(p: Product, target: str, a: str, b: str, direct: Sequence[Index]) -> str:
+def _step_product(
+    p: Product, target: str, call: str, direct: Sequence[Index], flat: bool
+) -> str:
     """Return the statement of a product at one step of a recurrence."""
-    flat = all(len(g) == 1 for g in (p.rows, p.columns) if g)
     if p.target_indices == tuple(direct) and flat and not p.adds:
-        return f"np.matmul({a}, {b}, out={target})"
-    value = f"np.matmul({a}, {b})"
+        return f"{call}, out={target})"
+    value = f"{call})"
     if not flat:
         value += f".reshape({', '.join(dim_text(i.dim) for i in direct)})"
     if p.target_indices != tuple(direct):
         value += f".transpose({', '.join(str(direct.index(i)) for i in p.target_indices)})"
-    return f"{target} {'+=' if p.adds else '[...] ='} {value}".replace(" [...]", "[...]")
+    return f"{target} {'+=' if p.adds else '='} {value}"
+
+
+def _lies_as(access: Access, axes: Sequence[Index]) -> bool:
+    """Whether the axes of an array, steps left out, stand in this order."""
+    bare = [p.bare for p in access.at if isinstance(p, Affine)]
+    return [i for i in bare if i in axes] == list(axes)
 
 
 def _operand(
