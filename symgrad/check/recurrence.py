@@ -174,7 +174,7 @@ def _inferred(
     for one in block:
         own = len(one.binders or ()) - 1
         axes = known.get(one.name) or (length, *(Dim.of(f"#r{n}") for n in range(own)))
-        inside = inside.with_array(one.name, _zeros(axes))
+        inside = inside.with_array(one.name, replace(_zeros(axes), starts=True))
     inside = replace(inside, steps=frozenset(one.name for one in block))
     told = False
 

@@ -67,8 +67,8 @@ def write_kernel(kernel: Kernel) -> KernelText:
 
 RESERVED = frozenset(
     "np math os warnings numba range abs max min float int bool len tuple arrays sizes dtype v t "
-    "tangents until single out copied total largest value best shift scale ratio product b_ loops sums "
-    "inline forward jacobian vjp jvp pullback print".split()
+    "tangents until single out copied total largest value best shift scale ratio product b_ "
+    "loops sums inline forward jacobian vjp jvp pullback print".split()
 )
 """Words of generated code that arrays must not be called in drivers and kernels."""
 

@@ -27,9 +27,9 @@ from symgrad.program import (
     Reduce,
     Rowwise,
     Scalar,
-    arrays_of,
+    blocks,
+    reads,
     rebuild,
-    scalars_of,
 )
 from symgrad.proof.interpret import Functions, batch_size, bind, interpret
 
@@ -286,15 +286,17 @@ def spread(program: Program, parameter: str) -> Program:
         replace(a, role="input", default=None) if a is array else a for a in program.arrays
     )
     affected = {parameter}
-    definitions = []
-    for definition in program.definitions:
-        reads = {name for scalar in scalars_of(definition.body) for name in arrays_of(scalar)}
-        if definition.frozen or not reads & affected:
-            definitions.append(definition)
-            continue
-        definitions.append(_batched(definition, program, affected))
-        if program.batch not in definition.indices:
-            affected.add(definition.name)
+    moved: set[str] = set()
+    for unit in blocks(program.definitions):
+        for _ in unit:  # what a recurrence reads of earlier steps stands further down
+            for definition in unit:
+                if not definition.frozen and set(reads(definition)) & affected:
+                    moved.add(definition.name)
+                    if program.batch not in definition.indices:
+                        affected.add(definition.name)
+    definitions = [
+        _batched(d, program, affected) if d.name in moved else d for d in program.definitions
+    ]
     return replace(program, arrays=arrays, definitions=tuple(definitions), conditions=())
 
 

@@ -234,7 +234,7 @@ class _Run:
                 batched = member.indices[0] != loop.index
                 at: Any = (slice(None), step) if batched else step
                 value = self.definition(replace(member, indices=rest))
-                self.values[member.name][at] = value
+                self.values[member.name][at] = value[()]
         self.fixed = {}
 
     def definition(self, definition: Definition) -> Values:
@@ -356,7 +356,8 @@ class _Run:
         if array.size == 0:
             return np.zeros(inside.shape, array.dtype), inside
         clamped = [np.clip(p, 0, size - 1) for p, size in zip(places, array.shape, strict=True)]
-        return array[tuple(clamped)], inside
+        found = array[tuple(clamped)]
+        return np.asarray(found, array.dtype), np.asarray(inside)
 
     def scalar(self, scalar: Scalar, layout: tuple[Index, ...]) -> Values:
         """Return a scalar over `layout`, axes it does not depend on having length 1."""

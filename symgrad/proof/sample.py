@@ -26,6 +26,7 @@ from symgrad.program import (
     affine_of,
     arrays_of,
     positions,
+    reads,
     scalars_of,
     walk,
 )
@@ -174,16 +175,16 @@ def draw_arrays(
 def _declared_in(program: Program, place: int) -> tuple[str, ...]:
     """Return the declared arrays a condition depends on, through definitions too."""
     names = list(arrays_of(program.conditions[place].mask))
-    found: dict[str, None] = {}
+    seen: dict[str, None] = {}
     while names:
         name = names.pop(0)
-        definition = program.definition(name)
-        if definition is None:
-            found[name] = None
+        if name in seen:
             continue
-        for scalar in scalars_of(definition.body):
-            names += [n for n in arrays_of(scalar) if n not in found]
-    return tuple(found)
+        seen[name] = None
+        definition = program.definition(name)
+        if definition is not None:
+            names += reads(definition)
+    return tuple(name for name in seen if program.definition(name) is None)
 
 
 def _draw(
