@@ -221,6 +221,7 @@ class Sweep:
             for n in reached
             for term in self.pending[n]
             for f in term.factors
+            if self.program.batch not in term.bound
         )
         for _ in members:
             new = {n for d in members if d.name in reached for n in reads(d)} & inside & active

@@ -13,13 +13,7 @@ import pytest
 import symgrad as sg
 
 FOLDER = Path(__file__).parent / "cases"
-LATER = {"rnn_over_time"}  # recurrences
-CASES = [
-    pytest.param(
-        path, id=path.stem, marks=pytest.mark.skipif(path.stem in LATER, reason="recurrence")
-    )
-    for path in sorted(FOLDER.glob("*.json"))
-]
+CASES = [pytest.param(path, id=path.stem) for path in sorted(FOLDER.glob("*.json"))]
 
 
 def agree(actual, expected, rtol):

@@ -19,6 +19,7 @@ from symgrad.program import (
     Apply,
     Body,
     Constant,
+    Definition,
     Delta,
     Guard,
     Index,
@@ -31,6 +32,7 @@ from symgrad.program import (
     Rowwise,
     Scalar,
     Size,
+    blocks,
 )
 from symgrad.proof.sizes import sizes as solve_sizes
 
@@ -106,9 +108,12 @@ def torch_forward(
 ) -> dict[str, Tensor]:
     """Return every definition as a tensor."""
     run = _Run(program, dict(arrays), known)
-    for definition in program.definitions:
-        value = run.body(definition.body, definition.indices)
-        run.values[definition.name] = value.detach() if definition.frozen else value
+    for unit in blocks(program.definitions):
+        if unit[0].loop is not None:
+            run.recurrence(unit)
+            continue
+        value = run.body(unit[0].body, unit[0].indices)
+        run.values[unit[0].name] = value.detach() if unit[0].frozen else value
     return run.values
 
 
@@ -159,6 +164,24 @@ class _Run:
     ) -> None:
         self.values = values
         self.known = known
+        self.fixed: dict[Index, int] = {}
+
+    def recurrence(self, members: Sequence[Definition]) -> None:
+        """Evaluate members step by step; steps not done yet are zeros."""
+        done: dict[str, list[Tensor]] = {m.name: [] for m in members}
+        for member in members:
+            self.values[member.name] = torch.zeros(self.shape(member.indices), dtype=torch.float64)
+        length = self.size(members[0].loop.index.dim)
+        for step in range(length):
+            for member in members:
+                axis = member.indices.index(member.loop.index)
+                self.fixed = {member.loop.index: step}
+                rest = tuple(i for i in member.indices if i != member.loop.index)
+                value = self.body(member.body, rest)
+                done[member.name].append(value.detach() if member.frozen else value)
+                zeros = [torch.zeros_like(value)] * (length - step - 1)
+                self.values[member.name] = torch.stack([*done[member.name], *zeros], axis)
+        self.fixed = {}
 
     def size(self, dim: Dim) -> int:
         return max(0, dim.evaluate(self.known))
@@ -218,6 +241,9 @@ class _Run:
             (1,) * len(layout), affine.offset.evaluate(self.known) if affine.offset.terms else 0
         )
         for index, coefficient in affine.terms:
+            if index in self.fixed:
+                total = total + coefficient * self.fixed[index]
+                continue
             shape = [1] * len(layout)
             shape[layout.index(index)] = -1
             total = total + coefficient * torch.arange(self.size(index.dim)).reshape(shape)
