@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from symgrad.dims import ONE
+from symgrad.dims import ONE, Dim
 from symgrad.program import (
     Access,
     Affine,
@@ -65,7 +65,7 @@ def contract(term: Term, prefer: Sequence[Index] = ()) -> Term | None:
 
 
 def fold(factors: Sequence[Scalar]) -> tuple[Scalar, ...] | None:
-    """Flatten products and multiply numbers; None if a factor is the number zero."""
+    """Flatten products and multiply numbers, drop guards that hold; None if it is zero."""
     flat: list[Scalar] = []
     number: int | float = 1
     stack = list(reversed(factors))
@@ -76,6 +76,9 @@ def fold(factors: Sequence[Scalar]) -> tuple[Scalar, ...] | None:
                 number = number * value
             case Apply("mul", args, ()):
                 stack.extend(reversed(args))
+            case Guard(position, dim) if _verdict(position, dim) is not None:
+                if not _verdict(position, dim):
+                    return None
             case Apply("neg", (arg,), ()):
                 number = -number
                 stack.append(arg)
@@ -84,6 +87,18 @@ def fold(factors: Sequence[Scalar]) -> tuple[Scalar, ...] | None:
     if number == 0:
         return None
     return (Number(number), *flat) if number != 1 else tuple(flat)
+
+
+def _verdict(position: Affine, dim: Dim) -> bool | None:
+    """Say whether `0 <= position < dim` for sure, or None."""
+    if position.bare is not None:
+        return True if position.bare.dim == dim else None
+    place, size = position.offset.constant, dim.constant
+    if position.terms or place is None:
+        return None
+    if place < 0:
+        return False
+    return None if size is None else place < size
 
 
 def _deltas_simplest_first(factors: Sequence[Scalar]) -> list[tuple[int, Delta]]:
