@@ -110,9 +110,8 @@ class Inlined:
 
     def reduction(self, body, at):
         if body.kind == "logsumexp":
-            return sympy.log(
-                self.summed(body.bound, at, lambda inside: sympy.exp(self.scalar(body.body, inside)))
-            )
+            total = self.summed(body.bound, at, lambda i: sympy.exp(self.scalar(body.body, i)))
+            return sympy.log(total)
         assert body.kind == "norm"
         return sympy.sqrt(
             self.summed(body.bound, at, lambda inside: self.scalar(body.body, inside) ** 2)
