@@ -21,6 +21,7 @@ from symgrad.reading.hands import Hand, LatexHand, TextHand
 from symgrad.reading.letters import taken_names
 from symgrad.reading.matrix import jacobian_matrix, vjp_matrix
 from symgrad.reading.pages import html_page, markdown_page, tex_page
+from symgrad.reading.recurrences import stepwise
 from symgrad.reading.steps import Step, conditions, derivation_steps, domains, equation
 from symgrad.simplify import closed_forms
 
@@ -248,4 +249,5 @@ def aligned(lines: Iterable[str]) -> str:
 
 def explain(derivation: Derivation) -> Explanation:
     """Return the derivation with its closed forms; steps are written when they are read."""
-    return Explanation(derivation, closed_forms(derivation))
+    read = stepwise(derivation)
+    return Explanation(read, closed_forms(read))

@@ -34,7 +34,11 @@ class TooLong(Exception):
 def inline(
     terms: Sequence[Term], adjoints: Mapping[str, Definition], supply: Supply
 ) -> tuple[Term, ...]:
-    """Return `terms` with every adjoint written out, or only the short ones if that is too long."""
+    """Return `terms` with every adjoint written out, or only the short ones if that is too long.
+
+    The adjoints of a recurrence keep their names: written out they would never end.
+    """
+    adjoints = {name: d for name, d in adjoints.items() if d.loop is None}
     try:
         return expand(terms, adjoints, supply, frozenset(adjoints))
     except TooLong:
