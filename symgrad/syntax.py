@@ -248,6 +248,7 @@ class Alias:
 
     name: str
     original: str
+    span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)

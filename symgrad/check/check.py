@@ -87,13 +87,17 @@ def _program(
     conditions: list[Condition] = []
     for statement in layer.statements:
         context.flat.span = statement.span
-        match statement:
-            case Start():
-                raise CodegenError("recurrences are not supported yet", statement.span)
-            case Domain():
-                conditions.append(_condition(statement, scope, context))
-            case Assign():
-                scope = _assign(statement, scope, context)
+        try:
+            match statement:
+                case Start():
+                    raise CodegenError("recurrences are not supported yet", statement.span)
+                case Domain():
+                    conditions.append(_condition(statement, scope, context))
+                case Assign():
+                    scope = _assign(statement, scope, context)
+        except SymgradError as error:
+            error.span = error.span or statement.span  # no error is without a place
+            raise
     _require_outputs(layer, scope)
     program = Program(
         layer.name,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.check.arrays import ARRAY_FUNCTIONS, array_function
 from symgrad.check.axes import AXIS_FUNCTIONS, over_axes, reduce_value
-from symgrad.check.context import Context, Scope, Thing
+from symgrad.check.context import Context, Scope, Thing, stated_form
 from symgrad.check.elementwise import apply, is_elementwise, signature
 from symgrad.check.matrix import compare, elementwise, invert, matmul, negate, transpose
 from symgrad.check.sizes import as_dim, size_of
@@ -142,7 +142,8 @@ def _reduction(expr: Reduction, scope: Scope, context: Context) -> Value:
             message = f"the index {binder.name} is bound already"
             raise LayerSyntaxError(message, binder.span, hint=hint)
         stated = None if binder.extent is None else size_of(binder.extent, scope, context)
-        index = context.bind(binder.name, stated, binder.span)
+        form = stated_form(expr.function, expr.binders, binder, "(...)")
+        index = context.bind(binder, stated, form)
         context.size(index.dim, f"the range of index {index.name}", binder.span)
         bound.append(index)
         inner = inner.with_index(index)

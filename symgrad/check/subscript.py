@@ -79,15 +79,17 @@ def subscript(
         raise ShapeError(message, expr.span, hint=hint)
     axes = tuple(dim for entry in entries for dim in _axes(entry))
     if isinstance(base, Indices):
-        look = base.look
-        return Indices(axes, base.vocabulary, lambda at: look(_places(entries, at)), base.name)
+        look, name = base.look, base.name
+        return Indices(
+            axes, base.vocabulary, lambda at: look(_places(entries, at, expr.span)), name
+        )
     if any(isinstance(e, (Lookup, Indices)) for e in entries) and not base.plain:
         base = context.named(base)
     value = base
     plain = value.plain and not any(isinstance(e, _Cut) for e in entries)
 
     def element(at: Positions) -> Tree:
-        return value.element(_places(entries, at))
+        return value.element(_places(entries, at, expr.span))
 
     return Value(axes, element, value.mask, plain)
 
@@ -121,7 +123,7 @@ def _axes(entry: Entry) -> tuple[Dim, ...]:
             return ()
 
 
-def _places(entries: list[Entry], at: Positions) -> Positions:
+def _places(entries: list[Entry], at: Positions, span: Span) -> Positions:
     """Return the base's positions of the element at `at`."""
     places: list[Position] = []
     waiting = list(at)
@@ -134,7 +136,8 @@ def _places(entries: list[Entry], at: Positions) -> Positions:
             case _Cut():
                 here = waiting.pop(0)
                 if isinstance(here, Lookup):
-                    raise ShapeError("a slice is not gathered from", hint="name the slice first")
+                    hint = "name the slice first: z = a[1:], then z[t]"
+                    raise ShapeError("a slice is not gathered from", span, hint=hint)
                 places.append(here * entry.step + entry.start)
             case Indices():
                 count = len(entry.axes)
@@ -174,7 +177,8 @@ def _entry(
     if not place.terms:
         return Affine((), _literal(item, place.offset, dim, text, context))
     remedy = _remedy(expr.base, axis, context)
-    context.use(Use(place, dim, text, expr.span, remedy))
+    padded = _padded(expr, axis, len(base.axes), context)
+    context.use(Use(place, dim, text, expr.span, remedy, padded))
     return place
 
 
@@ -186,6 +190,12 @@ def _remedy(base: Expr, axis: int, context: Context) -> str:
     dims = ["{}" if n == axis else str(d) for n, d in enumerate(made.dims)]
     role = made.role if made.vocabulary is None else f"index({made.vocabulary})"
     return f"declare {made.name}: {role}[{', '.join(dims)}]"
+
+
+def _padded(expr: Subscript, axis: int, rank: int, context: Context) -> str:
+    """Return a base with one axis padded, `{}` for the two numbers."""
+    pairs = ", ".join("({})" if n == axis else "(0, 0)" for n in range(rank))
+    return f"pad({context.text(expr.base)}, ({pairs}{',' if rank == 1 else ''}))"
 
 
 def _literal(item: Expr, place: Dim, dim: Dim, text: str, context: Context) -> Dim:

@@ -76,7 +76,7 @@ def _require_known_aliases(layer: Layer, arrays: tuple[str, ...]) -> None:
         if alias.name not in arrays:
             message = f"the line `# name: {alias.name} = {alias.original}` names no array"
             hint = _question(alias.name, arrays) or "declare it, or leave the line out"
-            raise LayerSyntaxError(message, None, layer.source, hint)
+            raise LayerSyntaxError(message, alias.span, layer.source, hint)
 
 
 def _visit_statements(statements: tuple[Statement, ...], scope: _Scope) -> None:

@@ -1,0 +1,94 @@
+"""Laws of errors about a layer: each has a place and a remedy that can be typed."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import symgrad as sg
+
+VECTORS = "x: input[n]\nw: param[K]\n"
+
+# text with the place marked | what the remedy says
+RANGES = {
+    "a free index too far": ("y[t] = ⟦x[t + 1]⟧ - x[t]", "range: y[t: n - 1] = ..."),
+    "a free index of two": ("y[k, t] = w[k] * ⟦x[t + 1]⟧ * x[t]", "y[k, t: n - 1] = ..."),
+    "a bound index too far": ("y = sum[t](x[t] * ⟦x[t + 2]⟧)", "range: sum[t: n - 2](...)"),
+    "a range that does not follow": ("y = sum[q, r](⟦x[q + r]⟧)", "range: sum[q: n, r](...)"),
+    "a range from nothing": ("y[⟦t⟧] = 3 * t", "range: y[t: n] = ..."),
+    "a range of two lengths": ("y[t] = exp(x)[t] * ⟦exp(w)[t]⟧", "range: y[t: n] = ..."),
+    "a position below 0": ("y[t] = ⟦x[t - 1]⟧ * x[t]", "p = pad(x, ((1, 0),)), and add 1"),
+    "a causal convolution": (
+        "y[t] = sum[k](where(t - k >= 0, w[k] * ⟦x[t - k]⟧, 0))",
+        "p = pad(x, ((K - 1, 0),)), and add K - 1 to the position",
+    ),
+    "a stated range too large": ("y[t: 2 * n] = ⟦x[t]⟧", "range: y[t: n] = ..."),
+    "no index at all": ("y = x⟦[n]⟧", "none outside is read"),
+}
+
+
+def marked(text):
+    """Return a text without its marks, and the line and column of the first."""
+    before = text[: text.index("⟦")]
+    place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
+    return text.replace("⟦", "").replace("⟧", ""), place
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_an_access_outside_its_axis_says_how_to_state_the_range_or_to_pad(name):
+    body, remedy = RANGES[name]
+    text, place = marked(VECTORS + body.replace("x⟦[n]⟧", "x[⟦n⟧]"))
+    with pytest.raises(sg.ShapeError) as caught:
+        sg.derive(text)
+    assert remedy in (caught.value.hint or ""), caught.value
+    assert (caught.value.span.line, caught.value.span.column) == place
+
+
+def test_the_remedy_of_a_causal_convolution_is_a_layer():
+    text = VECTORS + "p = pad(x, ((K - 1, 0),))\ny[t] = sum[k](w[k] * p[t - k + K - 1])"
+    jac = sg.compile(text, "all")
+    got = jac.forward([[1.0, 2.0, 3.0]], [1.0, 10.0])
+    assert got.tolist() == [[1.0, 12.0, 23.0]]
+
+
+def test_sizes_that_fit_no_access_are_refused_with_its_place():
+    text, place = marked("x: input[n, k]\ny = x[⟦2*k⟧, 0] * x[-1, n]")
+    with pytest.raises(sg.ShapeError, match="at all sizes of n, k that were tried") as caught:
+        sg.compile(text, "all")
+    assert (caught.value.span.line, caught.value.span.column) == place
+
+
+@pytest.mark.parametrize("text", ["x: input[n]\ny = x[:100]", "x: input[n]\ny = x[40:] * 2"])
+def test_a_layer_that_needs_large_sizes_is_checked_at_them(text):
+    assert sg.compile(text, "inputs").report is not None
+
+
+def raised(tree):
+    """Yield the calls that make errors of a layer, where they are raised or returned."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("LayerSyntaxError", "ShapeError", "CodegenError"):
+                yield node
+
+
+BESIDE = {
+    ("check.py", "dims= names"),
+    ("check.py", "cannot be"),
+    ("check.py", "message"),
+    ("declarations.py", "is declared twice"),
+    ("declarations.py", "is not a name"),
+    ("declarations.py", "is not a size"),
+}
+"""Errors about what stands beside a layer's text; `message` is the last of a function's binding."""
+
+
+@pytest.mark.parametrize("package", ["check", "language"])
+def test_every_error_about_a_layer_carries_its_place(package):
+    for file in sorted((Path(sg.__file__).parent / package).glob("*.py")):
+        for call in raised(ast.parse(file.read_text(encoding="utf-8"))):
+            placed = len(call.args) > 1 or any(k.arg == "span" for k in call.keywords)
+            said = ast.unparse(call.args[0])
+            beside = any(file.name == name and words in said for name, words in BESIDE)
+            assert placed or beside, f"{file.name}:{call.lineno}: {said} has no place"
