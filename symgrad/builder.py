@@ -16,10 +16,11 @@ import numpy as np
 from symgrad import syntax
 from symgrad.dims import Dim
 from symgrad.dotted import code_name
-from symgrad.errors import ArgumentError, LayerSyntaxError, Source, similar
+from symgrad.errors import ArgumentError, LayerSyntaxError, Source
 from symgrad.language.characters import fold, is_letter
 from symgrad.language.declarations import size
 from symgrad.language.names import require_free
+from symgrad.language.synonyms import remedy
 from symgrad.language.vocabulary import CONSTANTS, FUNCTION_NAMES, RESERVED
 from symgrad.syntax import Declaration
 from symgrad.write import write_expression
@@ -257,8 +258,8 @@ def word(name: str) -> Function | Expression:
     message = f"module 'symgrad' has no attribute {name!r}"
     if name == "delta":
         raise AttributeError(f"{message}: indices are written in a layer's text only")
-    near = None if name.startswith("_") else similar(name, _BY_NAME)
-    raise AttributeError(f"{message}; did you mean {near}?" if near else message)
+    near = None if name.startswith("_") else remedy(name, _BY_NAME)
+    raise AttributeError(f"{message}; {near}" if near else message)
 
 
 def words() -> tuple[str, ...]:

@@ -67,6 +67,9 @@ def similar(name: str, known: Iterable[str]) -> str | None:
     for candidate in names:
         if candidate.casefold() == name.casefold() != "":
             return candidate
+    for candidate in names:
+        if len(name) > 2 and sorted(candidate) == sorted(name):  # two letters changed places
+            return candidate
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return near[0] if near else None
 

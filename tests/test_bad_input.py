@@ -175,7 +175,7 @@ TEXTS = {
     "f-string": (H + "y = ⟦f'{x}'⟧", SYNTAX, "f-strings", "einsum"),
     "string": (H + "y = ⟦'a'⟧", SYNTAX, "string", "einsum"),
     "bytes": (H + "y = ⟦b'a'⟧", SYNTAX, "string", "einsum"),
-    "attribute": (H + "y = x.⟦shape⟧", SYNTAX, ".shape", ".T"),
+    "attribute": (H + "y = x.⟦shape⟧", SYNTAX, ".shape", "a dim is a number"),
     "numpy": (H + "y = np.⟦tanh⟧(x)", SYNTAX, ".tanh", "tanh(...)"),
     "True": (H + "y = ⟦True⟧ * x", SYNTAX, "True stands", "keepdims=True"),
     "None": (H + "y = ⟦None⟧", SYNTAX, "None stands", "keepdims=True"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import symgrad as sg
+from symgrad.language.synonyms import SYNONYMS
+from symgrad.language.vocabulary import FUNCTION_NAMES
 
 VECTORS = "x: input[n]\nw: param[K]\n"
 
@@ -92,3 +95,62 @@ def test_every_error_about_a_layer_carries_its_place(package):
             said = ast.unparse(call.args[0])
             beside = any(file.name == name and words in said for name, words in BESIDE)
             assert placed or beside, f"{file.name}:{call.lineno}: {said} has no place"
+
+
+FOREIGN = {
+    "atan": "arctan?",
+    "asin": "arcsin?",
+    "acos": "arccos?",
+    "atan2": "arctan2?",
+    "ln": "log?",
+    "pow": "a ** b",
+    "power": "a ** b",
+    "fabs": "abs?",
+    "arcsine": "arcsin?",
+    "logistic": "sigmoid?",
+    "Sigmoid": "sigmoid?",
+    "ReLU": "relu?",
+    "LeakyReLU": "leaky_relu?",
+    "mm": "A @ b",
+    "matmul": "A @ b",
+    "clamp": "clip?",
+    "tahn": "tanh?",
+    "sigmiod": "sigmoid?",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_function_of_another_library_is_translated_wherever_it_is_named(name):
+    for text in (f"x: input[n]\ny = {name}(x)", f"{name}(x)"):
+        with pytest.raises(sg.LayerSyntaxError, match="unknown") as caught:
+            sg.layer(text)
+        assert FOREIGN[name] in caught.value.hint
+    with pytest.raises(AttributeError, match=re.escape(FOREIGN[name])):
+        getattr(sg, name)
+    with pytest.raises(sg.LayerSyntaxError, match=re.escape(FOREIGN[name])):
+        sg.derive("σ(W x)", functions={"σ": name})
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("np.matmul(x, x)", "write A @ b"),
+        ("math.atan(x)", "arctan?"),
+        ("x.sum()", "bare name: sum(...)"),
+        ("x.t()", "write a.T"),
+        ("x.T()", ".T without parentheses"),
+        ("np.pi * x", "write pi alone"),
+        ("x.shape[0]", "a dim is a number"),
+    ],
+)
+def test_an_attribute_of_another_library_is_translated(expression, said):
+    with pytest.raises(sg.LayerSyntaxError) as caught:
+        sg.layer(f"x: input[n]\ny = {expression}")
+    assert said in caught.value.hint
+
+
+def test_synonyms_lead_to_the_language_and_are_no_words_of_it():
+    plain = {name.replace("_", "") for name in FUNCTION_NAMES}
+    assert not plain & set(SYNONYMS)
+    assert all(word == word.casefold().replace("_", "") for word in SYNONYMS)
+    assert all(to in FUNCTION_NAMES for to in SYNONYMS.values() if to.isidentifier())

@@ -23,9 +23,9 @@ from symgrad.errors import (
     ShapeError,
     Span,
     SymgradError,
-    similar,
 )
 from symgrad.language.names import dim_names, parts
+from symgrad.language.synonyms import remedy
 from symgrad.language.vocabulary import ACTIVATIONS, ELEMENTWISE, RESERVED
 from symgrad.program import (
     BATCH,
@@ -170,8 +170,8 @@ def _require_bindable(name: str, to: str, macros: Mapping[str, Macro]) -> None:
         hint = "bind it to an element-wise function, such as tanh, or to a macro of the layer"
         raise LayerSyntaxError(f"{name} cannot be {to}, which is not element-wise", hint=hint)
     else:
-        near = similar(to, (*macros, *ELEMENTWISE, *ACTIVATIONS))
-        hint = f"did you mean {near}?" if near else "bind it to a function of the language"
+        near = remedy(to, (*macros, *ELEMENTWISE, *ACTIVATIONS))
+        hint = near or "bind it to a function of the language"
         raise LayerSyntaxError(f"{name} cannot be {to}, which is no function", hint=hint)
     if needed != 1:
         hint = f"write a macro: def f(a): return {to}(a, ...), and bind {name} to it"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from symgrad.errors import LayerSyntaxError, Source, Span, similar
 from symgrad.language.characters import is_letter
 from symgrad.language.names import array_names, dim_names, parts, require_free
+from symgrad.language.synonyms import remedy
 from symgrad.language.vocabulary import FUNCTION_NAMES
 from symgrad.syntax import (
     Assign,
@@ -256,7 +257,7 @@ def _require_callable(call: Call, scope: _Scope) -> None:
     if name in scope.dims:
         raise scope.error(f"{name} is a dim and cannot be called", span, hint)
     if not is_letter(name) or name == "pi":
-        hint = _question(name, (*FUNCTION_NAMES, *scope.macros)) or "write a macro: def ..."
+        hint = remedy(name, (*FUNCTION_NAMES, *scope.macros)) or "write a macro: def ..."
         raise scope.error(f"the function {name} is unknown", _head(call), hint)
     if len(call.arguments) != 1 or call.keywords:
         message = f"the abstract function {name} takes one argument"
