@@ -153,8 +153,9 @@ def derive(
     `dims={"m": 1}` fixes sizes: axes of length 1 lose their index and their delta. `inputs`,
     `params`, `consts` and `name` may stand beside a text, as in `layer`.
     """
-    program, _ = _program(layer(layer_, **beside), functions, dims)
-    return explain(derive_program(program, select(program, wrt)))
+    read = layer(layer_, **beside)
+    program, _ = _program(read, functions, dims)
+    return explain(derive_program(program, select(program, wrt, read.aliases)))
 
 
 def compile(
@@ -184,7 +185,7 @@ def compile(
     target, seed = target_of(path), whole(seed, "seed", 0)
     program, options = _program(read, functions, dims)
     _require_bound(program, read)
-    derivation = derive_program(program, select(program, wrt))
+    derivation = derive_program(program, select(program, wrt, read.aliases))
     made = forms(derivation, check_domain=check_domain)
     source = _emit(made, options, None)
     report = None
@@ -423,7 +424,7 @@ def show_stage(
     program, options = _program(read, functions, dims)
     if stage == "check":
         return show(program)
-    derivation = derive_program(program, select(program, wrt))
+    derivation = derive_program(program, select(program, wrt, read.aliases))
     if stage == "derive":
         definitions = (*derivation.program.definitions, *derivation.adjoints)
         jacobians = "\n".join(show_jacobian(j, derivation.program) for j in derivation.jacobians)

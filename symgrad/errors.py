@@ -91,9 +91,14 @@ class SymgradError(Exception):
         self.hint = hint
 
     def located(self, source: Source) -> SymgradError:
-        """Fill in the source text if the raiser knew only the span; return the error itself."""
+        """Fill in the source text if the raiser knew only the span; return the error itself.
+
+        What was declared beside a text has no place in it.
+        """
         if self.source is None:
             self.source = source
+        if self.span is not None and not self.span.line:
+            self.span = None
         return self
 
     def __str__(self) -> str:

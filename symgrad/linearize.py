@@ -195,10 +195,11 @@ def _height(part: Item, heights: Mapping[int, int]) -> int:
 def _read(built: Layer, name: str | None) -> Layer:
     """Return the layer as its text is read: errors then point into the text.
 
-    The declarations stay the objects they are: `chain` knows by them what is one array.
+    The declarations are copies of those in Python: `chain` knows by them what is one array.
     """
     read = parse(write(built), name=name)
     if read != built:
         hint = "declare at least one array: sg.input, sg.param, sg.const or sg.index"
         raise LayerSyntaxError("this layer cannot be written as a text", hint=hint)
-    return replace(read, declarations=built.declarations)
+    pairs = zip(read.declarations, built.declarations, strict=True)
+    return replace(read, declarations=tuple(own.copy_of(given) for own, given in pairs))
