@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import symgrad as sg
@@ -154,3 +155,31 @@ def test_synonyms_lead_to_the_language_and_are_no_words_of_it():
     assert not plain & set(SYNONYMS)
     assert all(word == word.casefold().replace("_", "") for word in SYNONYMS)
     assert all(to in FUNCTION_NAMES for to in SYNONYMS.values() if to.isidentifier())
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "said"),
+    [
+        ("x: input[5]\ny = x", [(2, 4)], "axis 1 of x has size 4, expected 5"),
+        (
+            "x: input[n]\nw: param[2*n + 1]\ny = x * w[:n]",
+            [(2, 3), (6,)],
+            "axis 0 of w has size 6, expected 2*n + 1 = 7, from axis 1 of x",
+        ),
+        (
+            "x: input[n]\nw: param[k]\ny = x[k:]",
+            [(2, 3), (4,)],
+            "x[k:] reaches outside its axis of length n: a bound at 4 of 3",
+        ),
+        (
+            "x: input[n]\nw: param[k]\ny[t: k] = x[t] * w[t]",
+            [(2, 3), (4,)],
+            "x[t] reaches outside its axis of length n: positions 0 to 3 of 3",
+        ),
+    ],
+)
+def test_a_size_that_does_not_fit_at_the_call_is_told_with_both_numbers(text, shapes, said):
+    jac = sg.compile(text, "all", check=False)
+    with pytest.raises(sg.ShapeError) as caught:
+        jac.forward(*(np.ones(shape) for shape in shapes))
+    assert caught.value.message == f"layer: {said}"

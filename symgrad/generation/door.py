@@ -131,8 +131,9 @@ def _solving(program: Program) -> list[str]:
 
 
 def _source(dim: Dim, known: dict[str, str]) -> str:
+    """Return the axes that gave the sizes of a dim, "" if it is a number."""
     found = list(dict.fromkeys(known[n] for n in dim.names))
-    return " and ".join(found) if found else "the declaration"
+    return " and ".join(found)
 
 
 def _solved(axis: Axis, name: str, where: str) -> str | None:
