@@ -35,7 +35,15 @@ from symgrad.errors import Source as SourceText
 from symgrad.explain import Explanation, explain
 from symgrad.forms import Forms, forms
 from symgrad.linearize import linearize
-from symgrad.options import abstract_calls, bindings_of, sizes_of, stage_of, target_of, whole
+from symgrad.options import (
+    abstract_calls,
+    beside_of,
+    bindings_of,
+    sizes_of,
+    stage_of,
+    target_of,
+    whole,
+)
 from symgrad.parse import parse
 from symgrad.plan import plan
 from symgrad.program import Apply, Program, scalars_of, walk
@@ -62,7 +70,7 @@ def layer(
 
     Expressions made of `sg.input`, `sg.param`, operators and functions become a layer too, a
     tuple of them one with several outputs. `inputs`, `params` and `consts` declare arrays beside
-    the text: `{"W": "m n", "c": ""}`.
+    the text: `{"W": "m n", "c": ""}`; indices stand among the inputs: `{"t": "index(v)"}`.
     Raises LayerSyntaxError with line, column and caret.
     """
     beside: dict[str, Any] = {"inputs": inputs, "params": params, "consts": consts}
@@ -153,7 +161,7 @@ def derive(
     `dims={"m": 1}` fixes sizes: axes of length 1 lose their index and their delta. `inputs`,
     `params`, `consts` and `name` may stand beside a text, as in `layer`.
     """
-    read = layer(layer_, **beside)
+    read = layer(layer_, **beside_of(derive, beside))
     program, _ = _program(read, functions, dims)
     return explain(derive_program(program, select(program, wrt, read.aliases)))
 
@@ -179,7 +187,7 @@ def compile(
     `consts` and `name` may stand beside a text, as in `layer`.
     Raises any SymgradError.
     """
-    read = layer(layer_, **beside)
+    read = layer(layer_, **beside_of(compile, beside))
     if order != 1:
         raise CodegenError(f"order={order} is not supported yet", hint="use order=1")
     target, seed = target_of(path), whole(seed, "seed", 0)
@@ -225,7 +233,7 @@ def check(
     elif isinstance(subject, str) and subject.endswith(".py") and "\n" not in subject:
         compiled = _from_module(subject)
     else:
-        read = layer(subject, **beside)
+        read = layer(subject, **beside_of(check, beside))
         fixed = _fixed(read, sizes_of(dims, read))
         compiled = compile(read, wrt, functions=functions, dims=fixed, check=False)
         dims = {name: size for name, size in (dims or {}).items() if name not in fixed}

@@ -84,6 +84,7 @@ BESIDE = {
     ("declarations.py", "is declared twice"),
     ("declarations.py", "is not a name"),
     ("declarations.py", "is not a size"),
+    ("declarations.py", "message"),
 }
 """Errors about what stands beside a layer's text; `message` is the last of a function's binding."""
 
