@@ -64,12 +64,14 @@ def layer(
     inputs: Mapping[str, str] | None = None,
     params: Mapping[str, str] | None = None,
     consts: Mapping[str, str] | None = None,
+    domain: Expression | Sequence[Expression] = (),
     name: str | None = None,
 ) -> Layer:
     """Read a layer from its text, a one-liner, or a path that ends in `.sg`; or build it.
 
     Expressions made of `sg.input`, `sg.param`, operators and functions become a layer too, a
-    tuple of them one with several outputs. `inputs`, `params` and `consts` declare arrays beside
+    tuple of them one with several outputs, and `domain=[a > 0]` states what a text would `assert`.
+    `inputs`, `params` and `consts` declare arrays beside
     the text: `{"W": "m n", "c": ""}`; indices stand among the inputs: `{"t": "index(v)"}`.
     Raises LayerSyntaxError with line, column and caret.
     """
@@ -77,7 +79,10 @@ def layer(
     if not isinstance(name, (str, type(None))):
         raise ArgumentError(f"name is {name!r}, expected a string", hint='as in name="dense"')
     if isinstance(text, (Expression, tuple)):
-        return linearize(text, name)
+        return linearize(text, name, domain)
+    if isinstance(domain, Expression) or domain:
+        hint = "in a text write assert a > 0"
+        raise ArgumentError("domain= stands beside expressions only", hint=hint)
     if isinstance(text, Layer):
         told = [role for role, table in beside.items() if table]
         if told:

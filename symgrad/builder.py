@@ -1,7 +1,8 @@
 """Layers written in Python: arrays are declared, operators and functions make their expressions.
 
 names, sizes, Python operators -> Expression
-An expression is a node of the layer language and what it was made of; nothing is computed.
+An expression is a node of the layer language and what it was made of; nothing is computed. It is
+matrix style; indices are written in a layer's text only, and so are macros and recurrences.
 """
 
 from __future__ import annotations

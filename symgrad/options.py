@@ -21,7 +21,7 @@ from symgrad.language.names import parts
 from symgrad.language.vocabulary import FUNCTION_NAMES, RESERVED
 from symgrad.syntax import Assign, Call, Domain, Item, Layer
 
-BESIDE = ("inputs", "params", "consts", "name")
+BESIDE = ("inputs", "params", "consts", "domain", "name")
 """What may stand beside a text wherever a layer is taken."""
 
 STAGES = ("parse", "check", "derive", "simplify", "plan", "source")
