@@ -184,3 +184,38 @@ def test_a_size_that_does_not_fit_at_the_call_is_told_with_both_numbers(text, sh
     with pytest.raises(sg.ShapeError) as caught:
         jac.forward(*(np.ones(shape) for shape in shapes))
     assert caught.value.message == f"layer: {said}"
+
+
+SAID = {
+    "a letter of another alphabet": ("X: input[n]\ny = ⟦Χ⟧ * x", "unknown", "mean X? Χ looks"),
+    "no axes": ("z: input⟦[]⟧\ny = x", "empty brackets", "x: input;"),
+    "no indices": ("y = x⟦[]⟧", "empty brackets", "whole by its name"),
+    "a mask for an index": ("y = x[⟦x > 0⟧]", "a mask cannot", "where(a > 0, a, 0)"),
+    "half a position": ("y[i] = x[⟦i//2⟧]", "no position|not a position", "2*t + k"),
+    "a number that is no position": ("y = x[⟦0.5⟧]", "0.5 is not a position", "n - 1 - t"),
+    "too many indices": ("y = ⟦x[0, 0]⟧", "x has 1 axis, but 2 are", "1 index at most"),
+    "an index of a scalar": ("c: param\ny = ⟦c[0]⟧ * x", "c is a scalar", "leave the subscript out"),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_subscript_that_is_none_says_what_to_write(name):
+    body, message, remedy = SAID[name]
+    text, place = marked("x: input[n]\n" + body)
+    with pytest.raises(sg.SymgradError, match=message) as caught:
+        sg.derive(text, "all")
+    assert remedy in caught.value.hint
+    assert (caught.value.span.line, caught.value.span.column) == place
+
+
+def test_a_range_that_comes_out_negative_is_told_as_a_size():
+    jac = sg.compile("x: input[n]\ny[t: n - 1] = x[t + 1] - x[t]", "all", check=False)
+    assert jac.forward(np.ones((2, 1))).shape == (2, 0)
+    said = "the range of index t: the length n - 1 comes out as -1, a size cannot be negative"
+    with pytest.raises(sg.ShapeError, match=re.escape(said)):
+        jac.forward(np.ones((2, 0)))
+
+
+def test_the_jacobian_of_one_sample_of_scalars_is_an_array():
+    J = sg.compile("x: input\na: param\ny = a * x", check=False).jacobian(3, 2)
+    assert np.asarray(J["a"]) == 3.0

@@ -259,5 +259,5 @@ def not_negative(dim: Dim, what: str, span: Span) -> list[Check]:
     if verdict == "no":
         raise ShapeError(f"{what} would have the length {dim}", span, hint="change the bounds")
     return [] if verdict == "yes" else [
-        Check(dim, ZERO, ONE, f"{what} would have the negative length {dim}", span)
+        Check(dim, ZERO, ONE, f"{what}: the length {dim}", span)
     ]

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from symgrad.check.context import Context, Scope, Thing, shape_text
 from symgrad.check.ranges import Use, at_least, bounds
-from symgrad.check.sizes import size_of
+from symgrad.check.sizes import as_dim, size_of
 from symgrad.check.tree import Indices, Positions, Tree, Value
 from symgrad.dims import ONE, Dim
 from symgrad.errors import ShapeError, Span
 from symgrad.program import Affine, Lookup, Position
 from symgrad.syntax import (
     Binary,
+    Compare,
     Dots,
     Expr,
     Item,
@@ -99,9 +100,10 @@ def _expanded(expr: Subscript, rank: int, context: Context) -> list[Item]:
     taken = sum(not isinstance(item, (Dots, NewAxis)) for item in expr.items)
     if taken > rank:
         base = context.text(expr.base)
-        plural = "is" if taken == 1 else "are"
-        message = f"{base} has {rank} axes, but {taken} {plural} indexed"
-        raise ShapeError(message, expr.span, hint=f"{base} takes at most {rank} indices")
+        has = "is a scalar" if rank == 0 else f"has {rank} {'axis' if rank == 1 else 'axes'}"
+        message = f"{base} {has}, but {taken} {'is' if taken == 1 else 'are'} indexed"
+        hint = f"give {rank} {'index' if rank == 1 else 'indices'} at most"
+        raise ShapeError(message, expr.span, hint=hint if rank else "leave the subscript out")
     items: list[Item] = []
     for item in expr.items:
         if isinstance(item, Dots):
@@ -296,7 +298,17 @@ def affine(expr: Expr, scope: Scope, context: Context) -> Affine:
             if isinstance(thing, Value) and thing.axes:
                 hint = f"declare it {expr.name}: index(n) to gather with it"
                 raise ShapeError(f"{expr.name} is not an index", expr.span, hint=hint)
-    return Affine((), size_of(expr, scope, context))
+        case Compare():
+            hint = "what a mask picks has no fixed length; write where(a > 0, a, 0)"
+            raise ShapeError("a mask cannot stand in a subscript", expr.span, hint=hint)
+    place = as_dim(expr, scope, context)
+    if place is None:
+        message = f"{context.text(expr)} is not a position"
+        raise ShapeError(message, expr.span, hint=_POSITIONS)
+    return Affine((), place)
+
+
+_POSITIONS = "positions look like t + k, 2*t + k or n - 1 - t"
 
 
 def _times(left: Affine, right: Affine, span: Span, text: str) -> Affine:
@@ -305,6 +317,6 @@ def _times(left: Affine, right: Affine, span: Span, text: str) -> Affine:
     factor, other = (left, right) if not left.terms else (right, left)
     number = factor.offset.constant
     if factor.terms or number is None:
-        hint = "positions look like t + k, 2*t + k or n - 1 - t"
-        raise ShapeError(f"{text} is not affine with whole coefficients", span, hint=hint)
+        message = f"{text} is not affine with whole coefficients"
+        raise ShapeError(message, span, hint=_POSITIONS)
     return other * number

@@ -6,13 +6,14 @@ Later stages trust names: each is an array, macro argument, dim, index, function
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from symgrad.errors import LayerSyntaxError, Source, Span, similar
 from symgrad.language.characters import is_letter
 from symgrad.language.names import array_names, dim_names, parts, require_free
-from symgrad.language.synonyms import remedy
+from symgrad.language.synonyms import look_alike, remedy
 from symgrad.language.vocabulary import FUNCTION_NAMES
 from symgrad.syntax import (
     Assign,
@@ -212,7 +213,11 @@ def _visit_name(expr: Name, scope: _Scope) -> None:
     if name in scope.macros:
         raise scope.error(f"{name} is a macro", expr.span, f"call it: {name}(...)")
     known = (*scope.indices, *scope.arrays, *scope.dims)
+    twin = look_alike(name, known)
     guess = _question(name, known)
+    if twin is not None:
+        letters = ", ".join(unicodedata.name(c).lower() for c in name if c not in twin)
+        guess = f"did you mean {twin}? {name} looks like it, but has a {letters}"
     if scope.in_subscript:
         message = f"the index {name} is neither free on the left nor bound by a reduction"
         raise scope.error(message, expr.span, guess or f"write sum[{name}](...)")

@@ -118,6 +118,19 @@ SYNONYMS: Mapping[str, str] = MappingProxyType(
 """Foreign name, in small letters without underscores -> what the language has for it."""
 
 
+_LIKE_LATIN = str.maketrans(
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧονАВЕКМНОРСТУХасеорхуі", "ABEZHIKMNOPTYXovABEKMHOPCTYXaceopxyi"
+)
+"""Greek and Cyrillic letters that look like Latin ones."""
+
+
+def look_alike(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that looks the same but is written in other letters."""
+    plain = name.translate(_LIKE_LATIN)
+    alike = (k for k in known if k != name and k.translate(_LIKE_LATIN) == plain)
+    return next(alike, None)
+
+
 def remedy(name: str, known: Iterable[str] = FUNCTION_NAMES) -> str | None:
     """Return what to write for an unknown function: the same thing's name here, or a similar one.
 
