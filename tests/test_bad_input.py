@@ -99,7 +99,7 @@ TEXTS = {
         SHAPE, "index k runs over n in W[i, k] but over p in x[k]", "declare x: input[n]",
     ),
     "index without a range": (H + "y = sum[⟦k⟧](x)", SHAPE, "does not follow", "k: n"),
-    "too many indices": (H + "y = ⟦W[0, 0, 0]⟧ * x", SHAPE, "2 axes, but 3", "at most 2"),
+    "too many indices": (H + "y = ⟦W[0, 0, 0]⟧ * x", SHAPE, "2 axes, but 3", "2 indices at most"),
     "position outside": ("x: input[3]\ny = x[⟦3⟧]", SHAPE, "beyond its last, 2", "bounds"),
     "slice outside": ("x: input[3]\ny = x[⟦0:5⟧]", SHAPE, "length 3", "bounds"),
     "arithmetic with index data": (

@@ -194,7 +194,7 @@ SAID = {
     "half a position": ("y[i] = x[⟦i//2⟧]", "no position|not a position", "2*t + k"),
     "a number that is no position": ("y = x[⟦0.5⟧]", "0.5 is not a position", "n - 1 - t"),
     "too many indices": ("y = ⟦x[0, 0]⟧", "x has 1 axis, but 2 are", "1 index at most"),
-    "an index of a scalar": ("c: param\ny = ⟦c[0]⟧ * x", "c is a scalar", "leave the subscript out"),
+    "an index of a scalar": ("c: param\ny = ⟦c[0]⟧ * x", "c is a scalar", "the subscript out"),
 }
 
 
