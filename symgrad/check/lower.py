@@ -25,6 +25,7 @@ from symgrad.check.tree import (
     constant,
     is_leaf,
     number,
+    position_of,
     size,
 )
 from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, Span
@@ -280,7 +281,7 @@ def _is_work(value: Value, context: Context) -> bool:
     """Whether an element takes arithmetic to compute, so that it is worth a name."""
     at = tuple(Affine.of(i) for i in context.fresh(value.axes))
     tree = value.element(at)
-    return isinstance(tree, Node) or not is_leaf(tree)
+    return position_of(tree) is None and not is_leaf(tree)
 
 
 def _uses(macro: Macro, name: str) -> int:

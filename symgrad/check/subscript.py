@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from symgrad.check.context import Context, Scope, Thing, shape_text
 from symgrad.check.ranges import Use, at_least, bounds
 from symgrad.check.sizes import as_dim, size_of
-from symgrad.check.tree import Indices, Positions, Tree, Value
+from symgrad.check.tree import Indices, Node, Positions, Tree, Value, position_of
 from symgrad.dims import ONE, Dim
 from symgrad.errors import ShapeError, Span
 from symgrad.program import Affine, Lookup, Position
+from symgrad.program import Number as Literal
 from symgrad.syntax import (
     Binary,
     Compare,
@@ -177,7 +178,7 @@ def _entry(
         return thing if thing.axes else thing.look(())
     place = affine(item, scope, context)
     if not place.terms:
-        return Affine((), _literal(item, place.offset, dim, text, context))
+        return Affine((), _literal(item, place.offset, dim, text, scope, context))
     remedy = _remedy(expr.base, axis, context)
     padded = _padded(expr, axis, len(base.axes), context)
     context.use(Use(place, dim, text, expr.span, remedy, padded))
@@ -200,19 +201,31 @@ def _padded(expr: Subscript, axis: int, rank: int, context: Context) -> str:
     return f"pad({context.text(expr.base)}, ({pairs}{',' if rank == 1 else ''}))"
 
 
-def _literal(item: Expr, place: Dim, dim: Dim, text: str, context: Context) -> Dim:
+def _literal(
+    item: Expr, place: Dim, dim: Dim, text: str, scope: Scope, context: Context
+) -> Dim:
     """Return a position without indices, counted from the end if it is a negative literal."""
     number = place.constant
-    if number is not None and number < 0 and _is_literal(item):
+    if number is not None and number < 0 and _is_literal(item, scope):
         place = dim + place
     context.require(bounds(place, place + 1, dim, text, item.span))
     return place
 
 
-def _is_literal(item: Expr) -> bool:
+def _is_literal(item: Expr, scope: Scope) -> bool:
+    """Whether it is a number, written here or where a macro was called."""
     if isinstance(item, Unary):
-        return _is_literal(item.operand)
+        return _is_literal(item.operand, scope)
+    hidden = isinstance(item, Name) and item.name in scope.indices
+    thing = scope.arrays.get(item.name) if isinstance(item, Name) and not hidden else None
+    if isinstance(thing, Value) and not thing.axes:
+        return _is_number(thing.element(()))
     return isinstance(item, Number)
+
+
+def _is_number(tree: Tree) -> bool:
+    inner = tree.args[0] if isinstance(tree, Node) and tree.function == "neg" else tree
+    return isinstance(inner, Literal)
 
 
 def _cut(item: Slice, dim: Dim, text: str, scope: Scope, context: Context) -> Entry:
@@ -248,7 +261,7 @@ def _bound(part: Expr, dim: Dim, scope: Scope, context: Context) -> Dim:
     bound = size_of(part, scope, context)
     number = bound.constant
     negative = number is not None and number < 0 and at_least(bound) == "no"
-    return dim + bound if negative and _is_literal(part) else bound
+    return dim + bound if negative and _is_literal(part, scope) else bound
 
 
 def _index_array(item: Expr, scope: Scope, context: Context, lower: Lower) -> Indices | None:
@@ -298,6 +311,9 @@ def affine(expr: Expr, scope: Scope, context: Context) -> Affine:
             if isinstance(thing, Value) and thing.axes:
                 hint = f"declare it {expr.name}: index(n) to gather with it"
                 raise ShapeError(f"{expr.name} is not an index", expr.span, hint=hint)
+            passed = position_of(thing.element(())) if isinstance(thing, Value) else None
+            if passed is not None:
+                return passed
         case Compare():
             hint = "what a mask picks has no fixed length; write where(a > 0, a, 0)"
             raise ShapeError("a mask cannot stand in a subscript", expr.span, hint=hint)

@@ -104,6 +104,8 @@ def _translated(error: SyntaxError, script: Script) -> LayerSyntaxError:
         if word is not None:
             return word
         hint = _JOIN_HINT if _stands_between_operands(script.code, start) else _LINE_HINT
+        if "|" in script.code[begin:stop]:
+            hint = "absolute values are written abs(a), norms norm(a); | joins masks"
     span = script.between(start, min(end, len(script.code)))
     return script.error(message, span, hint or _LINE_HINT)
 

@@ -220,7 +220,8 @@ def _visit_name(expr: Name, scope: _Scope) -> None:
         guess = f"did you mean {twin}? {name} looks like it, but has a {letters}"
     if scope.in_subscript:
         message = f"the index {name} is neither free on the left nor bound by a reduction"
-        raise scope.error(message, expr.span, guess or f"write sum[{name}](...)")
+        hint = f"write sum[{name}](...), or y[{name}] = ... on the left"
+        raise scope.error(message, expr.span, guess or hint)
     hint = f"declare it, {name}: param[...], or assign it above"
     if "_" in name and is_letter(name.replace("_", "")):
         hint = f"{hint}; in one-liners digits follow the letter: {name.replace('_', '')}"
