@@ -19,7 +19,7 @@ from symgrad.dims import Dim
 from symgrad.dotted import code_name
 from symgrad.errors import ArgumentError, LayerSyntaxError, Source
 from symgrad.language.characters import fold, is_letter
-from symgrad.language.declarations import size
+from symgrad.language.declarations import size, sizes_in
 from symgrad.language.names import require_free
 from symgrad.language.synonyms import remedy
 from symgrad.language.vocabulary import CONSTANTS, FUNCTION_NAMES, RESERVED
@@ -281,8 +281,7 @@ def _declared(
         hint = f'sizes are one string: sg.{role}("{written}", "m n"), "" for a scalar'
         raise ArgumentError(f"the sizes of {written} are of type {_kind_of(given)}", hint=hint)
     code = _checked_name(code_name(written))
-    pieces = dims.split(",") if "," in dims else dims.split()
-    axes = tuple(size(piece, f"the sizes of {written}") for piece in pieces)
+    axes = sizes_in(dims, f"the sizes of {written}")
     made = Declaration(code, role, axes, vocabulary, default)
     kind: Kind = "index" if role == "index" else "value"
     original = written if "." in written else None

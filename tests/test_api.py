@@ -54,6 +54,24 @@ def test_sizes_beside_a_text_may_be_polynomials_and_numbers():
     assert signature(layer) == [("input", "x", ["t - w + 1", "3"]), ("param", "k", ["d*h"])]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "axes"),
+    [("n - 1", ["n - 1"]), ("n,", ["n"]), ("3 n-1", ["3", "n - 1"]), (" h*d ", ["d*h"]), ("", [])],
+)
+def test_sizes_are_read_alike_beside_a_text_and_in_python(sizes, axes):
+    assert signature(sg.layer("x", inputs={"x": sizes})) == [("input", "x", axes)]
+    built = sg.layer(sg.input("x", sizes) * 1)
+    assert signature(built) == [("input", "x", axes)]
+
+
+@pytest.mark.parametrize("sizes", ["n - 1 m", "n,,m", "n -", "1.5"])
+def test_sizes_that_cannot_be_read_are_refused_alike(sizes):
+    with pytest.raises(sg.LayerSyntaxError, match=r"is not a size|a size is expected"):
+        sg.layer("x", inputs={"x": sizes})
+    with pytest.raises(sg.LayerSyntaxError, match=r"is not a size|a size is expected"):
+        sg.input("x", sizes)
+
+
 def test_declared_order_is_inputs_params_consts_by_first_appearance():
     layer = sg.layer("c * (V @ (W @ x)) + z", params={"W": "m n", "V": "m m"},
                      consts={"c": ""}, inputs={"z": "m", "x": "n"})  # fmt: skip
@@ -245,5 +263,5 @@ def test_an_unknown_keyword_is_refused_by_the_function_that_was_called(call):
     assert caught.value.hint == "did you mean functions=?"
     with pytest.raises(sg.ArgumentError) as caught:
         call("tanh(x)", foo=1)
-    assert "inputs, params, consts, name" in caught.value.hint
+    assert "inputs, params, consts, domain, name" in caught.value.hint
     assert "wrt" in caught.value.hint

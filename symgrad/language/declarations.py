@@ -185,12 +185,14 @@ def _table(role: Role, table: object) -> Iterator[tuple[str, str]]:
 def _stated(role: Role, written: str, sizes: str) -> Declaration:
     name = fold(written)
     if not name.isidentifier():
-        raise LayerSyntaxError(f"{written!r} is not a name", hint="names are Python identifiers")
+        hint = "names are Python identifiers"
+        if "." in written:
+            hint = f"a text calls it {written.replace('.', '_')}"
+        raise LayerSyntaxError(f"{written!r} is not a name", hint=hint)
     source = Source(sizes.strip(), f'{role}s["{name}"]')
-    pieces = source.text.split(",") if "," in source.text else source.text.split()
     if re.match(r"index\b", source.text):
         return _stated_index(role, name, source)
-    return Declaration(name, role, tuple(size(piece, source.filename) for piece in pieces))
+    return Declaration(name, role, sizes_in(source.text, source.filename))
 
 
 def _stated_index(role: Role, name: str, source: Source) -> Declaration:
@@ -209,6 +211,22 @@ def _stated_index(role: Role, name: str, source: Source) -> Declaration:
         raise LayerSyntaxError(message, hint=form)
     stated, vocabulary, axes = _annotation(tree, script)
     return Declaration(name, stated, tuple(dim(a, script) for a in axes), vocabulary)
+
+
+def sizes_in(text: str, what: str) -> tuple[Dim, ...]:
+    """Read sizes given beside a text: between spaces, or between commas if there are any.
+
+    Arithmetic with spaces around its signs, "n - 1", is one size; `what` is what errors call it.
+    """
+    pieces = text.split()
+    if "," in text:
+        pieces = text.strip().removesuffix(",").split(",")
+    elif any(piece in _SIGNS for piece in pieces):
+        pieces = [text]
+    return tuple(size(piece, what) for piece in pieces)
+
+
+_SIGNS = frozenset(("+", "-", "*", "//", "**"))
 
 
 def size(text: str, what: str) -> Dim:
