@@ -35,7 +35,15 @@ from symgrad.errors import Source as SourceText
 from symgrad.explain import Explanation, explain
 from symgrad.forms import Forms, forms
 from symgrad.linearize import linearize
-from symgrad.options import abstract_calls, bindings_of, sizes_of, stage_of, target_of, whole
+from symgrad.options import (
+    abstract_calls,
+    beside_of,
+    bindings_of,
+    sizes_of,
+    stage_of,
+    target_of,
+    whole,
+)
 from symgrad.parse import parse
 from symgrad.plan import plan
 from symgrad.program import Apply, Program, scalars_of, walk
@@ -56,20 +64,25 @@ def layer(
     inputs: Mapping[str, str] | None = None,
     params: Mapping[str, str] | None = None,
     consts: Mapping[str, str] | None = None,
+    domain: Expression | Sequence[Expression] = (),
     name: str | None = None,
 ) -> Layer:
     """Read a layer from its text, a one-liner, or a path that ends in `.sg`; or build it.
 
     Expressions made of `sg.input`, `sg.param`, operators and functions become a layer too, a
-    tuple of them one with several outputs. `inputs`, `params` and `consts` declare arrays beside
-    the text: `{"W": "m n", "c": ""}`.
+    tuple of them one with several outputs, and `domain=[a > 0]` states what a text would `assert`.
+    `inputs`, `params` and `consts` declare arrays beside
+    the text: `{"W": "m n", "c": ""}`; indices stand among the inputs: `{"t": "index(v)"}`.
     Raises LayerSyntaxError with line, column and caret.
     """
     beside: dict[str, Any] = {"inputs": inputs, "params": params, "consts": consts}
     if not isinstance(name, (str, type(None))):
         raise ArgumentError(f"name is {name!r}, expected a string", hint='as in name="dense"')
     if isinstance(text, (Expression, tuple)):
-        return linearize(text, name)
+        return linearize(text, name, domain)
+    if isinstance(domain, Expression) or domain:
+        hint = "in a text write assert a > 0"
+        raise ArgumentError("domain= stands beside expressions only", hint=hint)
     if isinstance(text, Layer):
         told = [role for role, table in beside.items() if table]
         if told:
@@ -153,8 +166,9 @@ def derive(
     `dims={"m": 1}` fixes sizes: axes of length 1 lose their index and their delta. `inputs`,
     `params`, `consts` and `name` may stand beside a text, as in `layer`.
     """
-    program, _ = _program(layer(layer_, **beside), functions, dims)
-    return explain(derive_program(program, select(program, wrt)))
+    read = layer(layer_, **beside_of(derive, beside))
+    program, _ = _program(read, functions, dims)
+    return explain(derive_program(program, select(program, wrt, read.aliases)))
 
 
 def compile(
@@ -178,13 +192,13 @@ def compile(
     `consts` and `name` may stand beside a text, as in `layer`.
     Raises any SymgradError.
     """
-    read = layer(layer_, **beside)
+    read = layer(layer_, **beside_of(compile, beside))
     if order != 1:
         raise CodegenError(f"order={order} is not supported yet", hint="use order=1")
     target, seed = target_of(path), whole(seed, "seed", 0)
     program, options = _program(read, functions, dims)
     _require_bound(program, read)
-    derivation = derive_program(program, select(program, wrt))
+    derivation = derive_program(program, select(program, wrt, read.aliases))
     made = forms(derivation, check_domain=check_domain)
     source = _emit(made, options, None)
     report = None
@@ -224,7 +238,7 @@ def check(
     elif isinstance(subject, str) and subject.endswith(".py") and "\n" not in subject:
         compiled = _from_module(subject)
     else:
-        read = layer(subject, **beside)
+        read = layer(subject, **beside_of(check, beside))
         fixed = _fixed(read, sizes_of(dims, read))
         compiled = compile(read, wrt, functions=functions, dims=fixed, check=False)
         dims = {name: size for name, size in (dims or {}).items() if name not in fixed}
@@ -423,7 +437,7 @@ def show_stage(
     program, options = _program(read, functions, dims)
     if stage == "check":
         return show(program)
-    derivation = derive_program(program, select(program, wrt))
+    derivation = derive_program(program, select(program, wrt, read.aliases))
     if stage == "derive":
         definitions = (*derivation.program.definitions, *derivation.adjoints)
         jacobians = "\n".join(show_jacobian(j, derivation.program) for j in derivation.jacobians)

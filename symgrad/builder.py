@@ -1,7 +1,8 @@
 """Layers written in Python: arrays are declared, operators and functions make their expressions.
 
 names, sizes, Python operators -> Expression
-An expression is a node of the layer language and what it was made of; nothing is computed.
+An expression is a node of the layer language and what it was made of; nothing is computed. It is
+matrix style; indices are written in a layer's text only, and so are macros and recurrences.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import numpy as np
 from symgrad import syntax
 from symgrad.dims import Dim
 from symgrad.dotted import code_name
-from symgrad.errors import ArgumentError, LayerSyntaxError, Source, similar
+from symgrad.errors import ArgumentError, LayerSyntaxError, Source
 from symgrad.language.characters import fold, is_letter
-from symgrad.language.declarations import size
+from symgrad.language.declarations import size, sizes_in
 from symgrad.language.names import require_free
+from symgrad.language.synonyms import remedy
 from symgrad.language.vocabulary import CONSTANTS, FUNCTION_NAMES, RESERVED
 from symgrad.syntax import Declaration
 from symgrad.write import write_expression
@@ -257,8 +259,8 @@ def word(name: str) -> Function | Expression:
     message = f"module 'symgrad' has no attribute {name!r}"
     if name == "delta":
         raise AttributeError(f"{message}: indices are written in a layer's text only")
-    near = None if name.startswith("_") else similar(name, _BY_NAME)
-    raise AttributeError(f"{message}; did you mean {near}?" if near else message)
+    near = None if name.startswith("_") else remedy(name, _BY_NAME)
+    raise AttributeError(f"{message}; {near}" if near else message)
 
 
 def words() -> tuple[str, ...]:
@@ -279,8 +281,7 @@ def _declared(
         hint = f'sizes are one string: sg.{role}("{written}", "m n"), "" for a scalar'
         raise ArgumentError(f"the sizes of {written} are of type {_kind_of(given)}", hint=hint)
     code = _checked_name(code_name(written))
-    pieces = dims.split(",") if "," in dims else dims.split()
-    axes = tuple(size(piece, f"the sizes of {written}") for piece in pieces)
+    axes = sizes_in(dims, f"the sizes of {written}")
     made = Declaration(code, role, axes, vocabulary, default)
     kind: Kind = "index" if role == "index" else "value"
     original = written if "." in written else None

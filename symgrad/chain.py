@@ -76,7 +76,9 @@ def chain(*layers: LayerLike, name: str = "chain") -> Layer:
         aliases=aliases(originals.values()),
     )
     assumed = tuple(f"{p.name}: {said}" for p in parts for said in p.layer.assumptions)
-    return replace(parse(write(built), name=name), assumptions=assumed)
+    read = parse(write(built), name=name)
+    copies = tuple(d.copy_of(declared[d.name]) for d in read.declarations)
+    return replace(read, declarations=copies, assumptions=assumed)
 
 
 @dataclass(slots=True)
@@ -132,8 +134,8 @@ def _originals(parts: tuple[_Part, ...]) -> dict[str, str]:
             if made is not None and made is part.fed:
                 part.arrays[name] = before
                 continue
-            if id(made) in seen:
-                part.arrays[name] = seen[id(made)]
+            if made is not None and made.identity in seen:
+                part.arrays[name] = seen[made.identity]
                 continue
             original = f"{part.name}.{own.get(name, name)}"
             code = code_name(original)
@@ -144,7 +146,7 @@ def _originals(parts: tuple[_Part, ...]) -> dict[str, str]:
             originals[code] = original
             part.arrays[name] = code
             if made is not None:
-                seen[id(made)] = code
+                seen[made.identity] = code
         before = part.arrays[part.layer.output_names[0]]
     return originals
 
@@ -221,13 +223,17 @@ def _agreements(
     first: dict[int, tuple[_Part, Declaration]] = {}
     for part in parts:
         for made in part.declared:
-            owner, _ = first.setdefault(id(made), (part, made))
+            owner, other = first.setdefault(made.identity, (part, made))
             if owner is part:
                 continue
-            sizes = (*made.dims, *((made.vocabulary,) if made.vocabulary is not None else ()))
             message = f"{made.name} is one array in {owner.name} and in {part.name}"
             hint = f"declare another array for {part.name}, so that they are not tied"
-            yield [(owner.local(size), part.local(size)) for size in sizes], message, hint
+            pairs = zip(_all_sizes(other), _all_sizes(made), strict=True)
+            yield [(owner.local(a), part.local(b)) for a, b in pairs], message, hint
+
+
+def _all_sizes(made: Declaration) -> tuple[Dim, ...]:
+    return (*made.dims, *((made.vocabulary,) if made.vocabulary is not None else ()))
 
 
 def _shaped(name: str, axes: Iterable[Dim]) -> str:
@@ -239,7 +245,8 @@ def _moved(made: Declaration, part: _Part, sizes: Mapping[str, Dim]) -> Declarat
     """Return a declaration with its name and sizes in the chain."""
     dims = tuple(part.local(axis).substitute(sizes) for axis in made.dims)
     limit = None if made.vocabulary is None else part.local(made.vocabulary).substitute(sizes)
-    return Declaration(part.arrays[made.name], made.role, dims, limit, made.default)
+    moved = Declaration(part.arrays[made.name], made.role, dims, limit, made.default)
+    return moved.copy_of(made)
 
 
 @dataclass(frozen=True, slots=True)

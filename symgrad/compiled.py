@@ -74,7 +74,8 @@ class Compiled:
         """
         roles = {a.name: str(a.role) for a in self.forms.program.arrays}
         allowed = {n: roles[n] for n in self.wrt}
-        names = choose(wrt, allowed, {n: r for n, r in roles.items() if r in ("const", "index")})
+        fixed = {n: r for n, r in roles.items() if r in ("const", "index")}
+        names = choose(wrt, allowed, fixed, self.layer.aliases)
         return Compiled(
             self.layer,
             self.forms,

@@ -67,6 +67,9 @@ def similar(name: str, known: Iterable[str]) -> str | None:
     for candidate in names:
         if candidate.casefold() == name.casefold() != "":
             return candidate
+    for candidate in names:
+        if len(name) > 2 and sorted(candidate) == sorted(name):  # two letters changed places
+            return candidate
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return near[0] if near else None
 
@@ -88,9 +91,14 @@ class SymgradError(Exception):
         self.hint = hint
 
     def located(self, source: Source) -> SymgradError:
-        """Fill in the source text if the raiser knew only the span; return the error itself."""
+        """Fill in the source text if the raiser knew only the span; return the error itself.
+
+        What was declared beside a text has no place in it.
+        """
         if self.source is None:
             self.source = source
+        if self.span is not None and not self.span.line:
+            self.span = None
         return self
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ What is used twice becomes one line with a name, so a layer is never longer than
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from typing import Any
@@ -23,14 +23,18 @@ from symgrad.parse import parse
 from symgrad.rewrite import over_parts
 from symgrad.syntax import (
     Assign,
+    Binary,
     Call,
+    Compare,
     Declaration,
+    Domain,
     Expr,
     Item,
     Layer,
     Name,
     Slice,
     Subscript,
+    Unary,
 )
 from symgrad.write import write, write_statement
 
@@ -41,19 +45,25 @@ LARGEST_SIZE = 1000
 """Sizes have no lines of their own; longer arithmetic on them is refused."""
 
 
-def linearize(outputs: Expression | tuple[Expression, ...], name: str | None = None) -> Layer:
-    """Return the layer whose outputs are these expressions.
+def linearize(
+    outputs: Expression | tuple[Expression, ...],
+    name: str | None = None,
+    domain: Expression | Sequence[Expression] = (),
+) -> Layer:
+    """Return the layer whose outputs are these expressions; `domain` are comparisons that hold.
 
     An output without a name is called `y` (of several `y1`, `y2`, ...), a shared part `v1`, `v2`,
     .... Arrays are declared inputs first, then params, then consts, each as the text names them.
     Raises ArgumentError for what is no expression and LayerSyntaxError for names that clash.
     """
-    given = _given(outputs)
-    found = _bottom_up(given)
+    given, conditions = _given(outputs), _conditions(domain)
+    found = _bottom_up((*given, *conditions))
     taken = _names_of(found)
     roots = _named_outputs(given, taken)
-    found = _bottom_up(roots)
-    statements = tuple(_lines(found, roots, taken))
+    found = _bottom_up((*roots, *conditions))
+    statements = tuple(_lines(found, roots, conditions, taken))
+    last = next((s.name for s in reversed(statements) if isinstance(s, Assign)), None)
+    names = tuple(root.label or "" for root in roots)
     declared = {e.declaration.name: e for e in found if e.declaration is not None}
     text = Source("\n".join(write_statement(line) for line in statements))
     appearing = tuple(token.text for token in scan(text) if token.kind == "name")
@@ -61,7 +71,7 @@ def linearize(outputs: Expression | tuple[Expression, ...], name: str | None = N
     built = Layer(
         ordered(tuple(entries), appearing),
         statements,
-        outputs=tuple(root.label or "" for root in roots) if len(roots) > 1 else (),
+        outputs=() if names == (last,) else names,
         aliases=aliases(e.original or code for code, e in declared.items()),
     )
     return _read(built, name)
@@ -79,6 +89,29 @@ def _given(outputs: object) -> tuple[Expression, ...]:
             hint = "name each output once"
             raise LayerSyntaxError(f"output {position + 1} is given twice", hint=hint)
     return several
+
+
+def _conditions(domain: object) -> tuple[Expression, ...]:
+    """Return the conditions of a domain; raise ArgumentError for what is none."""
+    several = (domain,) if isinstance(domain, (Expression, bool)) else domain
+    if not isinstance(several, Iterable):
+        message = f"domain is of type {type(domain).__name__}, expected a list of comparisons"
+        raise ArgumentError(message, hint="as in domain=[a > 0, (0 < p) & (p < 1)]")
+    made = tuple(several)
+    for condition in made:
+        if not isinstance(condition, Expression) or not _is_mask(condition):
+            message = f"domain holds {condition!r}, which is no comparison of expressions"
+            raise ArgumentError(message, hint="as in domain=[a > 0, (0 < p) & (p < 1)]")
+    return made
+
+
+def _is_mask(expression: Expression) -> bool:
+    """Whether an expression compares, or joins or negates what does."""
+    node = expression.node
+    if expression.label is not None:
+        return _is_mask(expression.operands[0])
+    joins = isinstance(node, (Unary, Binary)) and node.operator in ("~", "&", "|")
+    return joins or isinstance(node, Compare)
 
 
 def _bottom_up(roots: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -147,9 +180,15 @@ def _may_have_line(expression: Expression) -> bool:
 
 
 def _lines(
-    found: tuple[Expression, ...], roots: tuple[Expression, ...], taken: set[str]
-) -> Iterator[Assign]:
-    """Yield the assignments, operands first: of what has a name, is used twice or lies deep."""
+    found: tuple[Expression, ...],
+    roots: tuple[Expression, ...],
+    conditions: tuple[Expression, ...],
+    taken: set[str],
+) -> Iterator[Assign | Domain]:
+    """Yield the assignments, operands first: of what has a name, is used twice or lies deep.
+
+    The conditions follow at the end.
+    """
     labels = _labels(found, roots)
     uses = Counter(id(part) for expression in found for part in expression.operands)
     fresh = (name for name in (f"v{k}" for k in count(1)) if name not in taken)
@@ -171,6 +210,8 @@ def _lines(
             node, height = Name(name), 2
         nodes[id(own)] = node
         heights[id(own)] = height
+    for condition in conditions:
+        yield Domain(nodes[id(condition.node)])
 
 
 def _rebuilt(node: Expr, nodes: Mapping[int, Expr]) -> Expr:
@@ -195,10 +236,11 @@ def _height(part: Item, heights: Mapping[int, int]) -> int:
 def _read(built: Layer, name: str | None) -> Layer:
     """Return the layer as its text is read: errors then point into the text.
 
-    The declarations stay the objects they are: `chain` knows by them what is one array.
+    The declarations are copies of those in Python: `chain` knows by them what is one array.
     """
     read = parse(write(built), name=name)
     if read != built:
         hint = "declare at least one array: sg.input, sg.param, sg.const or sg.index"
         raise LayerSyntaxError("this layer cannot be written as a text", hint=hint)
-    return replace(read, declarations=built.declarations)
+    pairs = zip(read.declarations, built.declarations, strict=True)
+    return replace(read, declarations=tuple(own.copy_of(given) for own, given in pairs))

@@ -7,7 +7,8 @@ A wrong kind of value is an ArgumentError; a right kind with a wrong value says 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
 from operator import index
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -20,7 +21,24 @@ from symgrad.language.names import parts
 from symgrad.language.vocabulary import FUNCTION_NAMES, RESERVED
 from symgrad.syntax import Assign, Call, Domain, Item, Layer
 
+BESIDE = ("inputs", "params", "consts", "domain", "name")
+"""What may stand beside a text wherever a layer is taken."""
+
 STAGES = ("parse", "check", "derive", "simplify", "plan", "source")
+
+
+def beside_of(function: Callable[..., Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the keywords of a call that go to `layer`; raise ArgumentError for one nobody knows.
+
+    `function` is the one that was called: a similar argument of it is offered.
+    """
+    own = [name.rstrip("_") for name in signature(function).parameters if name != "beside"]
+    for name in given:
+        if name not in BESIDE:
+            near = similar(name, (*own, *BESIDE))
+            hint = f"did you mean {near}=?" if near else f"it takes {', '.join((*own, *BESIDE))}"
+            raise ArgumentError(f"{function.__name__}() has no argument {name}", hint=hint)
+    return given
 
 
 def sizes_of(dims: object, layer: Layer) -> dict[str, Dim]:

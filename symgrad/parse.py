@@ -41,8 +41,6 @@ def parse(
         message = "this is nested too deeply to be read"
         raise LayerSyntaxError(message, None, source, hint) from None
     except SymgradError as error:
-        if error.span is not None and not error.span.line:
-            error.span = None  # declared beside the text: there is no place in it
         raise error.located(source) from None
     return replace(layer, name=name or "layer")
 

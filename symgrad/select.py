@@ -6,6 +6,7 @@ Constants and indices are never selected, whatever is asked.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -14,40 +15,60 @@ from typing import Union
 from symgrad.derivation import Selection
 from symgrad.errors import SelectionError, similar
 from symgrad.program import Program
+from symgrad.syntax import Alias
 
 Wrt = Union[str, Sequence[str]]
 ROLES = {"params": ("param",), "inputs": ("input",), "all": ("input", "param")}
 
 
-def select(program: Program, wrt: Wrt = "params") -> Selection:
+def select(program: Program, wrt: Wrt = "params", aliases: Iterable[Alias] = ()) -> Selection:
     """Return the selected arrays in declared order.
 
     `wrt` is a role ("params", "inputs", "all"), a name, a glob, or a list of names, globs and
-    exclusions ("!c"; alone they take away from the parameters). Raises SelectionError for names
-    that are unknown or cannot be selected, and for a selection that is empty.
+    exclusions ("!c"; alone they take away from the parameters). `aliases` tell the dotted names
+    of arrays: "dense.W" and "dense.*" mean them too. Raises SelectionError for names that are
+    unknown or cannot be selected, and for a selection that is empty.
     """
     allowed = {a.name: a.role for a in program.arrays if a.role in ("input", "param")}
-    return Selection(choose(wrt, allowed, {a.name: a.role for a in program.arrays}))
+    everything = {a.name: a.role for a in program.arrays}
+    return Selection(choose(wrt, allowed, everything, aliases))
 
 
-def choose(wrt: Wrt, allowed: Mapping[str, str], everything: Mapping[str, str]) -> tuple[str, ...]:
+def choose(
+    wrt: Wrt,
+    allowed: Mapping[str, str],
+    everything: Mapping[str, str],
+    aliases: Iterable[Alias] = (),
+) -> tuple[str, ...]:
     """Return the names among `allowed` (name -> role) that `wrt` asks for, in their order."""
-    patterns = [unicodedata.normalize("NFKC", p) for p in _patterns(wrt)]
+    patterns = [_folded(p) for p in _patterns(wrt)]
     if not patterns:
         raise SelectionError("wrt is empty", hint='name an array, or say "params" or "all"')
+    dotted = {_folded(alias.original): alias.name for alias in aliases}
     chosen: set[str] = set()
     if all(p.startswith("!") for p in patterns):
         chosen = {n for n, role in allowed.items() if role == "param"}
     for pattern in patterns:
         if pattern.startswith("!"):
-            chosen -= _matches(pattern[1:], allowed, everything)
+            chosen -= _matches(pattern[1:], allowed, everything, dotted)
         else:
-            chosen |= _matches(pattern, allowed, everything)
+            chosen |= _matches(pattern, allowed, everything, dotted)
     names = tuple(n for n in allowed if n in chosen)
     if not names:
-        kind = f"wrt={wrt!r} selects nothing"
-        raise SelectionError(kind, hint=f"the layer has {_listed(allowed)}")
+        raise SelectionError(f"wrt={wrt!r} selects nothing", hint=_instead(allowed))
     return names
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name)
+
+
+def _instead(allowed: Mapping[str, str]) -> str:
+    """Return what can be selected, and the role that selects it if there is only one."""
+    roles = set(allowed.values())
+    role = next((word for word, meant in ROLES.items() if set(meant) == roles), None)
+    hint = f"the layer has {_listed(allowed)}"
+    return hint if role in (None, "all") else f'{hint}; say wrt="{role}"'
 
 
 def _patterns(wrt: object) -> Iterable[str]:
@@ -70,7 +91,14 @@ def _patterns(wrt: object) -> Iterable[str]:
     return patterns
 
 
-def _matches(pattern: str, allowed: Mapping[str, str], everything: Mapping[str, str]) -> set[str]:
+def _matches(
+    pattern: str,
+    allowed: Mapping[str, str],
+    everything: Mapping[str, str],
+    dotted: Mapping[str, str],
+) -> set[str]:
+    """Return the names a pattern means; `dotted` gives the names of arrays of a model."""
+    pattern = dotted.get(pattern, pattern)
     if pattern in allowed:
         return {pattern}
     if pattern in everything:
@@ -84,12 +112,25 @@ def _matches(pattern: str, allowed: Mapping[str, str], everything: Mapping[str, 
         return {n for n, role in allowed.items() if role in ROLES[pattern]}
     if any(c in pattern for c in "*?["):
         found = {n for n in allowed if fnmatchcase(n, pattern)}
+        found |= {n for d, n in dotted.items() if n in allowed and fnmatchcase(d, pattern)}
         if found:
             return found
-    near = similar(pattern, (*allowed, *ROLES))
+    raise _no_match(pattern, allowed, dotted)
+
+
+def _no_match(
+    pattern: str, allowed: Mapping[str, str], dotted: Mapping[str, str]
+) -> SelectionError:
+    """Return the error for a pattern that means no array."""
+    pieces = re.findall(r"[^\s,;]+", pattern)
+    if len(pieces) > 1:
+        names = ", ".join(f'"{piece}"' for piece in pieces)
+        hint = f"several names are a list: wrt=[{names}]; the layer has {_listed(allowed)}"
+        return SelectionError(f"wrt: no array is called {pattern!r}", hint=hint)
+    near = similar(pattern, (*allowed, *dotted, *ROLES))
     meant = f"; did you mean {near}?" if near else ""
     message = f"wrt: no array matches {pattern!r}{meant}"
-    raise SelectionError(message, hint=f"the layer has {_listed(allowed)}")
+    return SelectionError(message, hint=f"the layer has {_listed(allowed)}")
 
 
 def _listed(allowed: Mapping[str, str]) -> str:

@@ -135,7 +135,7 @@ class Block:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
             raise ValueError("a structured Jacobian becomes an array only by making one")
-        dense = self.dense()
+        dense = np.asarray(self.dense())  # of one sample of scalars it is a number
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def jvp(self, v: Any) -> Values:

@@ -6,7 +6,7 @@ Spans are carried everywhere and ignored by equality, so `layer(str(l)) == l`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Union
 
 from symgrad.dims import Dim
@@ -187,7 +187,10 @@ Item = Union[Expr, Slice, Dots, NewAxis]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """`name: role[dims] = default`; `vocabulary` is the v of `index(v)`."""
+    """`name: role[dims] = default`; `vocabulary` is the v of `index(v)`.
+
+    `origin` is the declaration it was copied from: copies of one object are one array in a chain.
+    """
 
     name: str
     role: Role
@@ -196,6 +199,16 @@ class Declaration:
     default: int | float | None = None
     span: Span = _span()
     dim_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
+    origin: Declaration | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def identity(self) -> int:
+        """What all copies of one declaration share, and nothing else."""
+        return id(self.origin or self)
+
+    def copy_of(self, other: Declaration) -> Declaration:
+        """Return it as a copy of another declaration."""
+        return replace(self, origin=other.origin or other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +261,7 @@ class Alias:
 
     name: str
     original: str
+    span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,24 @@ def test_sizes_beside_a_text_may_be_polynomials_and_numbers():
     assert signature(layer) == [("input", "x", ["t - w + 1", "3"]), ("param", "k", ["d*h"])]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "axes"),
+    [("n - 1", ["n - 1"]), ("n,", ["n"]), ("3 n-1", ["3", "n - 1"]), (" h*d ", ["d*h"]), ("", [])],
+)
+def test_sizes_are_read_alike_beside_a_text_and_in_python(sizes, axes):
+    assert signature(sg.layer("x", inputs={"x": sizes})) == [("input", "x", axes)]
+    built = sg.layer(sg.input("x", sizes) * 1)
+    assert signature(built) == [("input", "x", axes)]
+
+
+@pytest.mark.parametrize("sizes", ["n - 1 m", "n,,m", "n -", "1.5"])
+def test_sizes_that_cannot_be_read_are_refused_alike(sizes):
+    with pytest.raises(sg.LayerSyntaxError, match=r"is not a size|a size is expected"):
+        sg.layer("x", inputs={"x": sizes})
+    with pytest.raises(sg.LayerSyntaxError, match=r"is not a size|a size is expected"):
+        sg.input("x", sizes)
+
+
 def test_declared_order_is_inputs_params_consts_by_first_appearance():
     layer = sg.layer("c * (V @ (W @ x)) + z", params={"W": "m n", "V": "m m"},
                      consts={"c": ""}, inputs={"z": "m", "x": "n"})  # fmt: skip
@@ -206,3 +224,44 @@ def test_a_module_is_never_written_over_a_layer(tmp_path):
     with pytest.raises(sg.ArgumentError, match="name of a layer"):
         sg.compile(str(file), wrt="inputs", path=str(file))
     assert file.read_text().startswith("x: input")
+
+
+def test_indices_are_declared_beside_a_text_among_its_inputs():
+    layer = sg.layer("log_softmax(W x)[t]", inputs={"x": "d", "t": "index(v)"})
+    assert signature(layer) == [
+        ("input", "x", ["d"]),
+        ("index", "t", []),
+        ("param", "W", ["v", "d"]),  # the axis that t gathers from has its vocabulary
+    ]
+    assert str(layer.declaration("t").vocabulary) == "v"
+    rows = sg.layer("E[t]", inputs={"t": "index(2*v)[3, T]"}, params={"E": "2*v, d"})
+    assert signature(rows)[0] == ("index", "t", ["3", "T"])
+    got = sg.compile(rows, check=False).forward(np.ones((1, 3, 2), int), np.eye(4))
+    assert got.shape == (1, 3, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"inputs": {"t": "index"}},
+        {"inputs": {"t": "index(v) T"}},
+        {"inputs": {"t": "index(v"}},
+        {"params": {"t": "index(v)"}},
+    ],
+)
+def test_an_index_beside_a_text_that_cannot_be_read_is_shown_how_to_write_it(beside):
+    with pytest.raises(sg.LayerSyntaxError) as caught:
+        sg.layer("E[t]", **beside)
+    assert 'inputs={"t": "index(v)"}' in caught.value.hint
+
+
+@pytest.mark.parametrize("call", [sg.compile, sg.derive, sg.check])
+def test_an_unknown_keyword_is_refused_by_the_function_that_was_called(call):
+    said = rf"^{call.__name__}\(\) has no argument functoins"
+    with pytest.raises(TypeError, match=said) as caught:
+        call("tanh(x)", functoins={})
+    assert caught.value.hint == "did you mean functions=?"
+    with pytest.raises(sg.ArgumentError) as caught:
+        call("tanh(x)", foo=1)
+    assert "inputs, params, consts, domain, name" in caught.value.hint
+    assert "wrt" in caught.value.hint

@@ -99,7 +99,7 @@ TEXTS = {
         SHAPE, "index k runs over n in W[i, k] but over p in x[k]", "declare x: input[n]",
     ),
     "index without a range": (H + "y = sum[⟦k⟧](x)", SHAPE, "does not follow", "k: n"),
-    "too many indices": (H + "y = ⟦W[0, 0, 0]⟧ * x", SHAPE, "2 axes, but 3", "at most 2"),
+    "too many indices": (H + "y = ⟦W[0, 0, 0]⟧ * x", SHAPE, "2 axes, but 3", "2 indices at most"),
     "position outside": ("x: input[3]\ny = x[⟦3⟧]", SHAPE, "beyond its last, 2", "bounds"),
     "slice outside": ("x: input[3]\ny = x[⟦0:5⟧]", SHAPE, "length 3", "bounds"),
     "arithmetic with index data": (
@@ -175,7 +175,7 @@ TEXTS = {
     "f-string": (H + "y = ⟦f'{x}'⟧", SYNTAX, "f-strings", "einsum"),
     "string": (H + "y = ⟦'a'⟧", SYNTAX, "string", "einsum"),
     "bytes": (H + "y = ⟦b'a'⟧", SYNTAX, "string", "einsum"),
-    "attribute": (H + "y = x.⟦shape⟧", SYNTAX, ".shape", ".T"),
+    "attribute": (H + "y = x.⟦shape⟧", SYNTAX, ".shape", "a dim is a number"),
     "numpy": (H + "y = np.⟦tanh⟧(x)", SYNTAX, ".tanh", "tanh(...)"),
     "True": (H + "y = ⟦True⟧ * x", SYNTAX, "True stands", "keepdims=True"),
     "None": (H + "y = ⟦None⟧", SYNTAX, "None stands", "keepdims=True"),

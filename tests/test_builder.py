@@ -283,3 +283,34 @@ def test_what_has_no_place_in_a_layer_is_refused(what):
     with pytest.raises(error) as caught:
         make(sg.input("x", "n"))
     assert type(caught.value) is error
+
+
+def test_a_domain_is_what_a_text_asserts():
+    x, a, p = sg.input("x"), sg.param("a"), sg.param("p")
+    product = a * x
+    built = sg.layer(sg.log(product) * p, domain=[product > 0, (p > 0) & (p < 1)])
+    text = "x: input\na: param\np: param\nv1 = a * x\ny = log(v1) * p\n"
+    assert built == sg.layer(text + "assert v1 > 0\nassert (p > 0) & (p < 1)")
+    jac = sg.compile(built, check_domain=True)
+    assert jac.forward(2.0, 1.0, 0.5) == 0.5 * np.log(2.0)
+    with pytest.raises(sg.ArgumentError, match="does not hold"):
+        jac.forward(-2.0, 1.0, 0.5)
+    assert sg.compile(sg.sqrt(a) * x, domain=a >= 0, check=False).forward(2.0, 4.0) == 4.0
+
+
+def test_what_only_a_domain_computes_is_no_output():
+    x, c = sg.input("x", "n"), sg.param("c", "n")
+    total = sg.sum(c)
+    built = sg.layer(x * c, domain=[total > 0, total < 9])
+    assert built.output_names == ("y",)
+    assert str(built).endswith("return y\n")
+    assert sg.layer(str(built)) == built
+
+
+@pytest.mark.parametrize("domain", [3, [True], [sg.param("a")], "a > 0", True, [sg.param("a") + 1]])
+def test_a_domain_that_compares_nothing_is_refused(domain):
+    with pytest.raises(sg.ArgumentError, match="domain") as caught:
+        sg.layer(sg.param("a") * 2, domain=domain)
+    assert "a > 0" in caught.value.hint
+    with pytest.raises(sg.ArgumentError, match="expressions only"):
+        sg.layer("tanh(x)", domain=sg.param("a") > 0)

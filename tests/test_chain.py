@@ -199,3 +199,35 @@ def test_a_size_is_written_as_expressions_write_it():
         text = write_expression(size_expression(size))
         assert sg.layer(f"x: input[n, k]\ny = sum(x) * ({text})") is not None
         assert eval(text, {"n": 11, "k": 4}) == size.evaluate({"n": 11, "k": 4})
+
+
+def test_a_layer_stays_tied_through_a_chain_of_chains():
+    a, b = sg.layer(DENSE, name="a"), sg.layer(DENSE, name="b")
+    inner = sg.chain(a, b, name="inner")
+    for parts, params in (
+        ((inner, a), ["inner_a_W", "inner_a_b", "inner_b_W", "inner_b_b"]),
+        ((a, inner), ["a_W", "a_b", "inner_b_W", "inner_b_b"]),
+        ((inner, inner), ["inner_a_W", "inner_a_b", "inner_b_W", "inner_b_b"]),
+        ((sg.chain(inner, b, name="outer"), a), None),
+    ):
+        whole = sg.chain(*parts)
+        found = [d.name for d in whole.declarations if d.role == "param"]
+        assert params is None or found == params
+        assert len(found) == 4
+
+
+def test_a_nested_tie_computes_what_the_layers_compute_in_turn():
+    a, b = sg.layer(DENSE, name="a"), sg.layer(DENSE, name="b")
+    whole = sg.chain(sg.chain(a, b, name="inner"), a)
+    x, W, c = rng.normal(size=(4, 3)), rng.normal(size=(5, 3)), rng.normal(size=5)
+    V, d = rng.normal(size=(3, 5)), rng.normal(size=3)
+    twice = np.tanh(np.tanh(np.tanh(x @ W.T + c) @ V.T + d) @ W.T + c)
+    np.testing.assert_allclose(values(whole, x, W, c, V, d), twice, rtol=1e-12)
+
+
+def test_an_array_of_python_stays_tied_through_a_chain_of_chains():
+    W = sg.param("W", "n n")
+    first = sg.layer(W @ sg.input("x", "n"), name="first")
+    second = sg.layer(sg.tanh(W @ sg.input("x", "n")), name="second")
+    whole = sg.chain(sg.chain(first, second, name="inner"), first)
+    assert [d.name for d in whole.declarations] == ["inner_first_x", "inner_first_W"]

@@ -11,7 +11,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 BLOCKS = [
     (page.name, number, text)
     for page in sorted(DOCS.glob("*.md"))
-    for number, text in enumerate(re.findall(r"```sg\n(.*?)```", page.read_text("utf-8"), re.S))
+    for number, text in enumerate(re.findall(r"```sg\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
 ]
 
 

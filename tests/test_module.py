@@ -465,7 +465,7 @@ def test_integers_and_bools_become_float64_and_promotion_is_numpys():
         (
             lambda a: a[:, :2],
             sg.ShapeError,
-            "axis 1 of W, n, has size 2, but n = 4 from axis 1 of x",
+            "axis 1 of W has size 2, expected n = 4, from axis 1 of x",
         ),
         (lambda a: a[None], sg.ShapeError, r"W has shape \(1, 3, 4\)"),
     ],
@@ -650,7 +650,7 @@ def test_dims_are_solved_from_shapes_and_checked():
     x, w, q = np.ones((2, 7)), np.ones((3, 4)), np.ones(12)
     assert jac.forward(x, w, q).shape == (2, 4)
     assert jac.jacobian(x, w, q)["x"].shape == (2, 4, 7)
-    with pytest.raises(sg.ShapeError, match="axis 1 of x, 2\\*n \\+ 1, has size 6"):
+    with pytest.raises(sg.ShapeError, match="axis 1 of x has size 6, expected 2\\*n \\+ 1 = 7"):
         jac.forward(x[:, :6], w, q)
     with pytest.raises(sg.ShapeError, match="axis 0 of q"):
         jac.forward(x, w, q[:11])

@@ -146,7 +146,7 @@ PLACES = [
     ("y = lambda a: a", 5, 11, "def"),
     ("y = x if b else x", 5, 13, "where"),
     ("y = [i for i in x]", 5, 14, None),
-    ("y = x.shape", 7, 5, ".T"),
+    ("y = x.shape", 7, 5, "a dim is a number"),
     ("y = np.tanh(x)", 8, 4, "tanh("),
     ("y = (z := x)", 6, 6, None),
     ("y = exp(*x)", 9, 2, None),

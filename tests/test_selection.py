@@ -168,3 +168,53 @@ def test_select_hides_the_forms_of_other_parameters():
         one.jac_b  # noqa: B018
     with pytest.raises(sg.ArgumentError, match="no tangent for 'b'"):
         one.jvp(arrays_for(one), {"b": np.ones(3)})
+
+
+DOTTED = """
+# name: dense_W = dense.W
+# name: dense_b = dense.b
+# name: head_W = head.W
+x: input[n]
+dense_W: param[m, n]
+dense_b: param[m]
+head_W: param[k, m]
+y = head_W @ tanh(dense_W @ x + dense_b)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrt", "expected"),
+    [
+        ("dense.W", ("dense_W",)),
+        ("dense.*", ("dense_W", "dense_b")),
+        (["*.W"], ("dense_W", "head_W")),
+        (["!dense.*"], ("head_W",)),
+        (["head.W", "dense_b"], ("dense_b", "head_W")),
+    ],
+)
+def test_dotted_names_select_what_they_stand_for(wrt, expected):
+    assert tuple(sg.compile(DOTTED, wrt, check=False).wrt) == expected
+    assert tuple(compiled(DOTTED).select(wrt).wrt) == expected
+    assert sg.derive(DOTTED, wrt)[expected[0]]
+
+
+def test_the_parts_of_a_chain_are_selected_by_their_dotted_names():
+    first, second = sg.layer("W x + b", name="dense"), sg.layer("W x", name="head")
+    jac = sg.compile(sg.chain(first, second), ["dense.*", "!dense.x"], check=False)
+    assert jac.wrt == ("dense_W", "dense_b")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrt", "message", "hint"),
+    [
+        ("tanh(x)", "params", "selects nothing", 'input x; say wrt="inputs"'),
+        ("c: param\ny = c * c", "inputs", "selects nothing", 'param c; say wrt="params"'),
+        (TEXT, "W_in,c", "no array is called", 'wrt=["W_in", "c"]'),
+        (TEXT, "W_in c", "no array is called", 'wrt=["W_in", "c"]'),
+        (DOTTED, "dens.W", "did you mean dense.W", "dense_W"),
+    ],
+)
+def test_a_selection_that_fails_says_what_to_write(text, wrt, message, hint):
+    with pytest.raises(SelectionError, match=message) as caught:
+        sg.derive(text, wrt)
+    assert hint in caught.value.hint

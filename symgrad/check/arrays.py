@@ -17,7 +17,7 @@ from symgrad.check.ranges import at_least
 from symgrad.check.sizes import as_dim, size_of
 from symgrad.check.tree import Node, Positions, Sum, Tree, Value, has_reduction
 from symgrad.dims import ONE, Dim
-from symgrad.errors import LayerSyntaxError, ShapeError
+from symgrad.errors import LayerSyntaxError, ShapeError, Span
 from symgrad.program import Affine, Delta, Guard, Number
 from symgrad.syntax import Call, Expr, Keyword, Sequence
 
@@ -190,7 +190,7 @@ def _concatenate(expr: Call, scope: Scope, context: Context, lower: Lower) -> Va
         trees: list[Tree] = []
         start = Dim.of(0)
         for value in values:
-            here = _affine(at[axis]) - start
+            here = _affine(at[axis], expr.span) - start
             part = value.element((*at[:axis], here, *at[axis + 1 :]))
             trees.append(Sum((), Node("mul", (Guard(here, value.axes[axis]), part))))
             start = start + value.axes[axis]
@@ -209,10 +209,11 @@ def _apart(value: Value, context: Context) -> Value:
     return context.named(value) if has_reduction(value.element(at)) else value
 
 
-def _affine(position: object) -> Affine:
+def _affine(position: object, span: Span) -> Affine:
     if not isinstance(position, Affine):
         hint = "z = ..., then z[t]"
-        raise ShapeError("only a named array is gathered from: give it a name first", hint=hint)
+        message = "only a named array is gathered from: give it a name first"
+        raise ShapeError(message, span, hint=hint)
     return position
 
 
@@ -229,7 +230,7 @@ def _stack(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
 
     def element(at: Positions) -> Tree:
         rest = (*at[:axis], *at[axis + 1 :])
-        here = _affine(at[axis])
+        here = _affine(at[axis], expr.span)
         if not here.terms and here.offset.constant is not None:
             return values[here.offset.constant].element(rest)
         trees: list[Tree] = [
@@ -328,7 +329,7 @@ def _triangle(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value
     )
 
     def element(at: Positions) -> Tree:
-        i, j = _affine(at[-2]), _affine(at[-1])
+        i, j = _affine(at[-2], expr.span), _affine(at[-1], expr.span)
         inside = i - j + offset if lower_half else j - i - offset
         return Sum((), Node("mul", (Guard(inside, reach), value.element(at))))
 
@@ -361,7 +362,7 @@ def _pad(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
 
     def element(at: Positions) -> Tree:
         places = tuple(
-            _affine(p) - before for p, (before, _) in zip(at, widths, strict=True)
+            _affine(p, expr.span) - before for p, (before, _) in zip(at, widths, strict=True)
         )
         tree = value.element(places)
         zero = Dim.of(0)

@@ -23,9 +23,9 @@ from symgrad.errors import (
     ShapeError,
     Span,
     SymgradError,
-    similar,
 )
 from symgrad.language.names import dim_names, parts
+from symgrad.language.synonyms import remedy
 from symgrad.language.vocabulary import ACTIVATIONS, ELEMENTWISE, RESERVED
 from symgrad.program import (
     BATCH,
@@ -84,16 +84,20 @@ def _program(
     stepped: set[str] = set()
     for position, statement in enumerate(layer.statements):
         context.flat.span = statement.span
-        match statement:
-            case Domain():
-                conditions.append(_condition(statement, scope, context))
-            case Assign() if statement.name not in stepped:
-                block = block_at(layer.statements, position)
-                if block:
-                    scope = recurrence(block, layer.statements, scope, context)
-                    stepped |= {line.name for line in block}
-                else:
-                    scope = _assign(statement, scope, context)
+        try:
+            match statement:
+                case Domain():
+                    conditions.append(_condition(statement, scope, context))
+                case Assign() if statement.name not in stepped:
+                    block = block_at(layer.statements, position)
+                    if block:
+                        scope = recurrence(block, layer.statements, scope, context)
+                        stepped |= {line.name for line in block}
+                    else:
+                        scope = _assign(statement, scope, context)
+        except SymgradError as error:
+            error.span = error.span or statement.span  # no error is without a place
+            raise
     _require_outputs(layer, scope)
     program = Program(
         layer.name,
@@ -157,8 +161,8 @@ def _require_bindable(name: str, to: str, macros: Mapping[str, Macro]) -> None:
         hint = "bind it to an element-wise function, such as tanh, or to a macro of the layer"
         raise LayerSyntaxError(f"{name} cannot be {to}, which is not element-wise", hint=hint)
     else:
-        near = similar(to, (*macros, *ELEMENTWISE, *ACTIVATIONS))
-        hint = f"did you mean {near}?" if near else "bind it to a function of the language"
+        near = remedy(to, (*macros, *ELEMENTWISE, *ACTIVATIONS))
+        hint = near or "bind it to a function of the language"
         raise LayerSyntaxError(f"{name} cannot be {to}, which is no function", hint=hint)
     if needed != 1:
         hint = f"write a macro: def f(a): return {to}(a, ...), and bind {name} to it"

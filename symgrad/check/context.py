@@ -6,7 +6,7 @@ A scope says what a name means at one place; the context collects what the progr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.check.flatten import FREE_LETTERS, INNER, Flattener
@@ -15,7 +15,7 @@ from symgrad.check.tree import Indices, Value
 from symgrad.dims import Dim
 from symgrad.errors import Span
 from symgrad.program import Check, Index, Lookup, Position, Supply
-from symgrad.syntax import Expr, Layer, Macro
+from symgrad.syntax import Binder, Expr, Layer, Macro
 
 Thing = Value | Indices
 
@@ -69,11 +69,13 @@ class Context:
             self.dim_spans.setdefault(found, span)
         return dim
 
-    def bind(self, name: str, stated: Dim | None, span: Span, *, bound: bool = True) -> Index:
-        """Return a new index of the statement that is being read."""
+    def bind(
+        self, binder: Binder, stated: Dim | None, form: str, *, bound: bool = True
+    ) -> Index:
+        """Return a new index of the statement that is being read; `form` is as in `Known`."""
         ranges = self.open[-1]
-        index = self.supply.fresh(name, ranges.next_dim(stated))
-        ranges.met.append(Known(index, stated, span, bound))
+        index = self.supply.fresh(binder.name, ranges.next_dim(stated))
+        ranges.met.append(Known(index, stated, binder.span, form, bound))
         return index
 
     def use(self, use: Use) -> None:
@@ -86,7 +88,7 @@ class Context:
             owner.uses.append(use)
         unknown = any(n.startswith("#q") for i, _ in affine.terms for n in i.dim.names)
         if not unknown and (owner is None or owner.solved is not None):
-            self.require(fit(use))
+            self.require(fit(use, [known for ranges in self.open for known in ranges.met]))
 
     def tie(self, index: Index, other: Position) -> None:
         """Record that a delta compares an index with a position."""
@@ -124,6 +126,12 @@ class Context:
         """Return the value read from a definition of its own."""
         letters = tuple(FREE_LETTERS[n % len(FREE_LETTERS)] for n in range(len(value.axes)))
         return self.flat.materialize(value, letters, wish)
+
+
+def stated_form(before: str, binders: Sequence[Binder], binder: Binder, behind: str) -> str:
+    """Return how the range of one of several indices is stated, `{}` for the range."""
+    names = [f"{b.name}: {{}}" if b is binder else b.name for b in binders]
+    return f"{before}[{', '.join(names)}]{behind}"
 
 
 def shape_text(axes: tuple[Dim, ...]) -> str:

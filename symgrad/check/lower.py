@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from symgrad.check.arrays import ARRAY_FUNCTIONS, array_function
 from symgrad.check.axes import AXIS_FUNCTIONS, over_axes, reduce_value
-from symgrad.check.context import Context, Scope, Thing
+from symgrad.check.context import Context, Scope, Thing, stated_form
 from symgrad.check.elementwise import apply, is_elementwise, signature
 from symgrad.check.matrix import compare, elementwise, invert, matmul, negate, transpose
 from symgrad.check.sizes import as_dim, size_of
@@ -26,6 +26,7 @@ from symgrad.check.tree import (
     constant,
     is_leaf,
     number,
+    position_of,
     size,
 )
 from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, Span
@@ -165,7 +166,8 @@ def _reduction(expr: Reduction, scope: Scope, context: Context) -> Value:
             message = f"the index {binder.name} is bound already"
             raise LayerSyntaxError(message, binder.span, hint=hint)
         stated = None if binder.extent is None else size_of(binder.extent, scope, context)
-        index = context.bind(binder.name, stated, binder.span)
+        form = stated_form(expr.function, expr.binders, binder, "(...)")
+        index = context.bind(binder, stated, form)
         context.size(index.dim, f"the range of index {index.name}", binder.span)
         bound.append(index)
         inner = inner.with_index(index)
@@ -302,7 +304,7 @@ def _is_work(value: Value, context: Context) -> bool:
     """Whether an element takes arithmetic to compute, so that it is worth a name."""
     at = tuple(Affine.of(i) for i in context.fresh(value.axes))
     tree = value.element(at)
-    return isinstance(tree, Node) or not is_leaf(tree)
+    return position_of(tree) is None and not is_leaf(tree)
 
 
 def _uses(macro: Macro, name: str) -> int:

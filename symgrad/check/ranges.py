@@ -7,6 +7,7 @@ checked at the call.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,6 +23,7 @@ class Use:
     """A position along an axis; `remedy` is the declaration that would do, `{}` for its dim.
 
     It may lie `below` steps before 0: there a recurrence has its start.
+    `padded` is the base with its axis padded, `{}` for the two numbers.
     """
 
     affine: Affine
@@ -30,15 +32,20 @@ class Use:
     span: Span
     remedy: str = ""
     below: int = 0
+    padded: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An index met while reading a statement, and its stated range if it has one."""
+    """An index met while reading a statement, and its stated range if it has one.
+
+    `form` is how its range would be stated, `{}` for it: `y[i, t: {}] = ...`, `sum[q: {}](...)`.
+    """
 
     index: Index
     stated: Dim | None
     span: Span
+    form: str
     bound: bool = True
 
     @property
@@ -121,7 +128,8 @@ def _from_bare(known: Known, uses: list[Use]) -> Dim | None:
                 use.span,
                 hint=f"{use.remedy.format(first.axis)}, or {known.verb} another index"
                 if use.remedy
-                else f"{known.verb} another index, or state its range: {name}: {first.axis}",
+                else f"{known.verb} another index, or state its range: "
+                f"{known.form.format(first.axis)}",
             )
     return first.axis if first is not None else None
 
@@ -174,7 +182,7 @@ def _no_range(known: Known, ranges: Ranges) -> ShapeError:
     return ShapeError(
         f"the range of index {name} does not follow{where}",
         use.span if use is not None else known.span,
-        hint=f"state its range: {name}: n",
+        hint=f"state its range: {known.form.format(use.axis if use is not None else 'n')}",
     )
 
 
@@ -187,30 +195,64 @@ def _extremes(affine: Affine, found: dict[Index, Dim]) -> tuple[Dim, Dim]:
     return low, high
 
 
-def fit(use: Use) -> list[Check]:
+def fit(use: Use, met: Sequence[Known] = ()) -> list[Check]:
     """Return what must be checked at the call for a position to stay inside its axis.
 
-    Raises ShapeError if it cannot. The indices of `use` know their dims.
+    Raises ShapeError if it cannot. The indices of `use` know their dims; `met` are those whose
+    range may be stated.
     """
     index = use.affine.bare
     if index is not None and index.dim == use.axis:
         return []
     low, high = _extremes(use.affine, {})
-    return bounds(low + use.below, high + 1 + use.below, use.axis + use.below, use.text, use.span)
+    shift = use.below
+    hint = _way_out(use, low, high, met)
+    return bounds(low + shift, high + 1 + shift, use.axis + shift, use.text, use.span, hint)
 
 
-def bounds(low: Dim, high: Dim, limit: Dim, text: str, span: Span) -> list[Check]:
+def _way_out(use: Use, low: Dim, high: Dim, met: Sequence[Known]) -> str:
+    """Return what to do about a position that leaves its axis: a smaller range, or padding."""
+    ways: list[str] = []
+    below = never(low)
+    table = dict(use.affine.terms)
+    spare = low if below else use.axis - 1 - high
+    for known in met:
+        step = table.get(known.index, 0)
+        if not step or (step < 0) != below:
+            continue
+        least = known.index.dim + spare // abs(step)
+        if least.constant is None or least.constant > 1:
+            ways.append(f"state a smaller range: {known.form.format(least)}")
+            break
+    if use.padded and below:
+        made = use.padded.format(f"{-low}, 0")
+        ways.append(f"pad it first, p = {made}, and add {-low} to the position")
+    elif use.padded:
+        ways.append(f"pad it first, p = {use.padded.format(f'0, {-spare}')}")
+    return ", or ".join(ways) or _SMALLER
+
+
+_SMALLER = "positions count from 0, and none outside is read; change the bounds"
+
+
+def never(dim: Dim) -> bool:
+    """Whether a dim is negative as soon as all sizes are 2 or more.
+
+    A layer whose accesses fit at size 1 only is a mistake, and said to be one early.
+    """
+    return at_least(dim.substitute({name: Dim.of(name) + 2 for name in dim.names})) == "no"
+
+
+def bounds(
+    low: Dim, high: Dim, limit: Dim, text: str, span: Span, hint: str = _SMALLER
+) -> list[Check]:
     """Return the check `0 <= low` and `high <= limit` if it is open; raise if it must fail."""
-    verdicts = (at_least(low), at_least(limit - high))
-    if "no" in verdicts:
-        missed = f"position {low} is below 0" if verdicts[0] == "no" else (
+    if never(low) or never(limit - high):
+        missed = f"position {low} is below 0" if never(low) else (
             f"position {high - 1} is beyond its last, {limit - 1}")
-        raise ShapeError(
-            f"{text} reaches outside its axis of length {limit}: {missed}",
-            span,
-            hint="state a smaller range, or change the bounds",
-        )
-    if "open" not in verdicts:
+        message = f"{text} reaches outside its axis of length {limit}: {missed}"
+        raise ShapeError(message, span, hint=hint)
+    if at_least(low) == "yes" and at_least(limit - high) == "yes":
         return []
     return [Check(low, high, limit, f"{text} reaches outside its axis of length {limit}", span)]
 
@@ -221,5 +263,5 @@ def not_negative(dim: Dim, what: str, span: Span) -> list[Check]:
     if verdict == "no":
         raise ShapeError(f"{what} would have the length {dim}", span, hint="change the bounds")
     return [] if verdict == "yes" else [
-        Check(dim, ZERO, ONE, f"{what} would have the negative length {dim}", span)
+        Check(dim, ZERO, ONE, f"{what}: the length {dim}", span)
     ]

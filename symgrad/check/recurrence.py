@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.algebra.order import arrange
-from symgrad.check.context import Context, Scope, shape_text
+from symgrad.check.context import Context, Scope, shape_text, stated_form
 from symgrad.check.elementwise import is_elementwise
 from symgrad.check.lower import lower
 from symgrad.check.matrix import broadcast, spread
@@ -183,7 +183,8 @@ def _inferred(
         inner, free = inside, []
         for binder in line.binders or ():
             stated = None if binder.extent is None else size_of(binder.extent, scope, context)
-            index = context.bind(binder.name, stated, binder.span, bound=False)
+            form = stated_form(line.name, line.binders or (), binder, " = ...")
+            index = context.bind(binder, stated, form, bound=False)
             free.append(index)
             inner = inner.with_index(index)
         inner = replace(inner, time=free[0])

@@ -7,11 +7,9 @@ Sizes are polynomials of dims; a macro argument that is a number may stand in th
 from __future__ import annotations
 
 from symgrad.check.context import Context, Scope
-from symgrad.check.tree import Value
+from symgrad.check.tree import Value, position_of
 from symgrad.dims import Dim
 from symgrad.errors import ShapeError
-from symgrad.program import Number as Literal
-from symgrad.program import Size
 from symgrad.syntax import Binary, Expr, Name, Number, Unary
 
 
@@ -52,11 +50,8 @@ def _named(expr: Name, scope: Scope, context: Context) -> Dim | None:
         return context.dim(expr.name, expr.span)
     if not isinstance(thing, Value) or thing.axes:
         return None
-    tree = thing.element(())
-    if isinstance(tree, Size):
-        return tree.dim
-    whole = isinstance(tree, Literal) and isinstance(tree.value, int)
-    return Dim.of(tree.value) if whole else None  # type: ignore[union-attr, arg-type]
+    place = position_of(thing.element(()))
+    return None if place is None or place.terms else place.offset
 
 
 def _combined(expr: Binary, left: Dim, right: Dim) -> Dim | None:

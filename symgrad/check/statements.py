@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from symgrad.check.context import Context, Scope, Thing
+from symgrad.check.context import Context, Scope, Thing, stated_form
 from symgrad.check.flatten import moved_position, place
 from symgrad.check.lower import lower
 from symgrad.check.ranges import Ranges, solve
@@ -30,7 +30,8 @@ def assigned(line: Assign, scope: Scope, context: Context) -> Thing:
         inner, free = scope, []
         for binder in binders:
             stated = None if binder.extent is None else size_of(binder.extent, scope, context)
-            index = context.bind(binder.name, stated, binder.span, bound=False)
+            form = stated_form(line.name, binders, binder, " = ...")
+            index = context.bind(binder, stated, form, bound=False)
             free.append(index)
             inner = inner.with_index(index)
         inner = replace(inner, time=free[0] if free and scope.steps else None)

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from symgrad.check.context import Context, Scope, Thing, shape_text
 from symgrad.check.ranges import Use, at_least, bounds
-from symgrad.check.sizes import size_of
-from symgrad.check.tree import Indices, Positions, Tree, Value
+from symgrad.check.sizes import as_dim, size_of
+from symgrad.check.tree import Indices, Node, Positions, Tree, Value, position_of
 from symgrad.dims import ONE, Dim
 from symgrad.errors import ShapeError, Span
 from symgrad.program import Affine, Lookup, Position
+from symgrad.program import Number as Literal
 from symgrad.syntax import (
     Binary,
+    Compare,
     Dots,
     Expr,
     Item,
@@ -79,15 +81,17 @@ def subscript(
         raise ShapeError(message, expr.span, hint=hint)
     axes = tuple(dim for entry in entries for dim in _axes(entry))
     if isinstance(base, Indices):
-        look = base.look
-        return Indices(axes, base.vocabulary, lambda at: look(_places(entries, at)), base.name)
+        look, name = base.look, base.name
+        return Indices(
+            axes, base.vocabulary, lambda at: look(_places(entries, at, expr.span)), name
+        )
     if any(isinstance(e, (Lookup, Indices)) for e in entries) and not base.plain:
         base = context.named(base)
     value = base
     plain = value.plain and not any(isinstance(e, _Cut) for e in entries)
 
     def element(at: Positions) -> Tree:
-        return value.element(_places(entries, at))
+        return value.element(_places(entries, at, expr.span))
 
     return Value(axes, element, value.mask, plain)
 
@@ -97,9 +101,10 @@ def _expanded(expr: Subscript, rank: int, context: Context) -> list[Item]:
     taken = sum(not isinstance(item, (Dots, NewAxis)) for item in expr.items)
     if taken > rank:
         base = context.text(expr.base)
-        plural = "is" if taken == 1 else "are"
-        message = f"{base} has {rank} axes, but {taken} {plural} indexed"
-        raise ShapeError(message, expr.span, hint=f"{base} takes at most {rank} indices")
+        has = "is a scalar" if rank == 0 else f"has {rank} {'axis' if rank == 1 else 'axes'}"
+        message = f"{base} {has}, but {taken} {'is' if taken == 1 else 'are'} indexed"
+        hint = f"give {rank} {'index' if rank == 1 else 'indices'} at most"
+        raise ShapeError(message, expr.span, hint=hint if rank else "leave the subscript out")
     items: list[Item] = []
     for item in expr.items:
         if isinstance(item, Dots):
@@ -121,7 +126,7 @@ def _axes(entry: Entry) -> tuple[Dim, ...]:
             return ()
 
 
-def _places(entries: list[Entry], at: Positions) -> Positions:
+def _places(entries: list[Entry], at: Positions, span: Span) -> Positions:
     """Return the base's positions of the element at `at`."""
     places: list[Position] = []
     waiting = list(at)
@@ -134,7 +139,8 @@ def _places(entries: list[Entry], at: Positions) -> Positions:
             case _Cut():
                 here = waiting.pop(0)
                 if isinstance(here, Lookup):
-                    raise ShapeError("a slice is not gathered from", hint="name the slice first")
+                    hint = "name the slice first: z = a[1:], then z[t]"
+                    raise ShapeError("a slice is not gathered from", span, hint=hint)
                 places.append(here * entry.step + entry.start)
             case Indices():
                 count = len(entry.axes)
@@ -172,10 +178,12 @@ def _entry(
         return thing if thing.axes else thing.look(())
     place = affine(item, scope, context)
     if not place.terms:
-        return Affine((), _literal(item, place.offset, dim, text, context))
+        return Affine((), _literal(item, place.offset, dim, text, scope, context))
     remedy = _remedy(expr.base, axis, context)
+    padded = _padded(expr, axis, len(base.axes), context)
     starts = isinstance(base, Value) and base.starts and not axis
-    context.use(Use(place, dim, text, expr.span, remedy, lag(place) if starts else 0))
+    below = lag(place) if starts else 0
+    context.use(Use(place, dim, text, expr.span, remedy, below, padded))
     return place
 
 
@@ -196,19 +204,37 @@ def _remedy(base: Expr, axis: int, context: Context) -> str:
     return f"declare {made.name}: {role}[{', '.join(dims)}]"
 
 
-def _literal(item: Expr, place: Dim, dim: Dim, text: str, context: Context) -> Dim:
+def _padded(expr: Subscript, axis: int, rank: int, context: Context) -> str:
+    """Return a base with one axis padded, `{}` for the two numbers."""
+    pairs = ", ".join("({})" if n == axis else "(0, 0)" for n in range(rank))
+    return f"pad({context.text(expr.base)}, ({pairs}{',' if rank == 1 else ''}))"
+
+
+def _literal(
+    item: Expr, place: Dim, dim: Dim, text: str, scope: Scope, context: Context
+) -> Dim:
     """Return a position without indices, counted from the end if it is a negative literal."""
     number = place.constant
-    if number is not None and number < 0 and _is_literal(item):
+    if number is not None and number < 0 and _is_literal(item, scope):
         place = dim + place
     context.require(bounds(place, place + 1, dim, text, item.span))
     return place
 
 
-def _is_literal(item: Expr) -> bool:
+def _is_literal(item: Expr, scope: Scope) -> bool:
+    """Whether it is a number, written here or where a macro was called."""
     if isinstance(item, Unary):
-        return _is_literal(item.operand)
+        return _is_literal(item.operand, scope)
+    hidden = isinstance(item, Name) and item.name in scope.indices
+    thing = scope.arrays.get(item.name) if isinstance(item, Name) and not hidden else None
+    if isinstance(thing, Value) and not thing.axes:
+        return _is_number(thing.element(()))
     return isinstance(item, Number)
+
+
+def _is_number(tree: Tree) -> bool:
+    inner = tree.args[0] if isinstance(tree, Node) and tree.function == "neg" else tree
+    return isinstance(inner, Literal)
 
 
 def _cut(item: Slice, dim: Dim, text: str, scope: Scope, context: Context) -> Entry:
@@ -244,7 +270,7 @@ def _bound(part: Expr, dim: Dim, scope: Scope, context: Context) -> Dim:
     bound = size_of(part, scope, context)
     number = bound.constant
     negative = number is not None and number < 0 and at_least(bound) == "no"
-    return dim + bound if negative and _is_literal(part) else bound
+    return dim + bound if negative and _is_literal(part, scope) else bound
 
 
 def _index_array(item: Expr, scope: Scope, context: Context, lower: Lower) -> Indices | None:
@@ -294,7 +320,20 @@ def affine(expr: Expr, scope: Scope, context: Context) -> Affine:
             if isinstance(thing, Value) and thing.axes:
                 hint = f"declare it {expr.name}: index(n) to gather with it"
                 raise ShapeError(f"{expr.name} is not an index", expr.span, hint=hint)
-    return Affine((), size_of(expr, scope, context))
+            passed = position_of(thing.element(())) if isinstance(thing, Value) else None
+            if passed is not None:
+                return passed
+        case Compare():
+            hint = "what a mask picks has no fixed length; write where(a > 0, a, 0)"
+            raise ShapeError("a mask cannot stand in a subscript", expr.span, hint=hint)
+    place = as_dim(expr, scope, context)
+    if place is None:
+        message = f"{context.text(expr)} is not a position"
+        raise ShapeError(message, expr.span, hint=_POSITIONS)
+    return Affine((), place)
+
+
+_POSITIONS = "positions look like t + k, 2*t + k or n - 1 - t"
 
 
 def _times(left: Affine, right: Affine, span: Span, text: str) -> Affine:
@@ -303,6 +342,6 @@ def _times(left: Affine, right: Affine, span: Span, text: str) -> Affine:
     factor, other = (left, right) if not left.terms else (right, left)
     number = factor.offset.constant
     if factor.terms or number is None:
-        hint = "positions look like t + k, 2*t + k or n - 1 - t"
-        raise ShapeError(f"{text} is not affine with whole coefficients", span, hint=hint)
+        message = f"{text} is not affine with whole coefficients"
+        raise ShapeError(message, span, hint=_POSITIONS)
     return other * number

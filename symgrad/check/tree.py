@@ -14,6 +14,7 @@ from symgrad.dims import Dim
 from symgrad.errors import InternalError
 from symgrad.program import (
     Access,
+    Affine,
     Apply,
     Constant,
     Delta,
@@ -154,6 +155,40 @@ def scalar_of(tree: Tree) -> Scalar:
     if isinstance(tree, Node):
         return Apply(tree.function, tuple(scalar_of(arg) for arg in tree.args))
     return leaf_of(tree)
+
+
+def position_of(tree: Tree) -> Affine | None:
+    """Return the position or size that a tree without arrays is, affine in indices; else None.
+
+    A macro's argument may be one: what stands in a subscript of its body is then no number.
+    """
+    match tree:
+        case Place():
+            return tree.affine
+        case Size():
+            return Affine((), tree.dim)
+        case Number(int(value)):
+            return Affine((), Dim.of(value))
+        case Node("neg", (inner,)):
+            place = position_of(inner)
+            return None if place is None else -place
+        case Node("add" | "sub" | "mul", (first, second)):
+            left, right = position_of(first), position_of(second)
+            if left is None or right is None:
+                return None
+            if tree.function == "mul":
+                return _scaled(left, right)
+            return left + right if tree.function == "add" else left - right
+        case _:
+            return None
+
+
+def _scaled(left: Affine, right: Affine) -> Affine | None:
+    if not left.terms and not right.terms:
+        return Affine((), left.offset * right.offset)
+    factor, other = (left, right) if not left.terms else (right, left)
+    number = None if factor.terms else factor.offset.constant
+    return None if number is None else other * number
 
 
 def leaf_of(tree: Tree | Scalar) -> Leaf:

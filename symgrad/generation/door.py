@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from symgrad.dims import Dim
+from symgrad.dims import ONE, ZERO, Dim
 from symgrad.errors import ShapeError
 from symgrad.generation.write_kernel import code_name, dim_text, mentions, size_name
 from symgrad.program import Array, Program, Reduce
@@ -55,7 +55,11 @@ def door_lines(program: Program, check_domain: bool) -> tuple[str, ...]:
     lines += _solving(program)
     for check in program.checks:
         low, high, limit = dim_text(check.low), dim_text(check.high), dim_text(check.limit)
-        lines.append(f"_fits({low}, {high}, {limit}, {json.dumps(check.message)})")
+        message = json.dumps(check.message)
+        if check.high == ZERO and check.limit == ONE:  # a size, no access
+            lines.append(f"_natural({low}, {message})")
+        else:
+            lines.append(f"_fits({low}, {high}, {limit}, {message})")
     for array in program.arrays:
         if array.vocabulary is not None:
             place = [a.name for a in program.arrays].index(array.name)
@@ -131,8 +135,9 @@ def _solving(program: Program) -> list[str]:
 
 
 def _source(dim: Dim, known: dict[str, str]) -> str:
+    """Return the axes that gave the sizes of a dim, "" if it is a number."""
     found = list(dict.fromkeys(known[n] for n in dim.names))
-    return " and ".join(found) if found else "the declaration"
+    return " and ".join(found)
 
 
 def _solved(axis: Axis, name: str, where: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import cast
 
@@ -144,6 +145,8 @@ def given(
 ) -> tuple[Declaration, ...]:
     """Return the declarations stated beside a text: `{"W": "m n"}`, "" for a scalar.
 
+    Among inputs, "index(v)" and "index(v)[T]" declare indices, as in a text.
+
     Raises LayerSyntaxError if two names fold together or a size cannot be read.
     """
     made: dict[str, tuple[str, Declaration]] = {}
@@ -182,14 +185,48 @@ def _table(role: Role, table: object) -> Iterator[tuple[str, str]]:
 def _stated(role: Role, written: str, sizes: str) -> Declaration:
     name = fold(written)
     if not name.isidentifier():
-        raise LayerSyntaxError(f"{written!r} is not a name", hint="names are Python identifiers")
+        hint = "names are Python identifiers"
+        if "." in written:
+            hint = f"a text calls it {written.replace('.', '_')}"
+        raise LayerSyntaxError(f"{written!r} is not a name", hint=hint)
     source = Source(sizes.strip(), f'{role}s["{name}"]')
-    pieces = source.text.split(",") if "," in source.text else source.text.split()
-    if source.text.startswith("index("):
-        script = translate(source, scan(source))
-        stated, vocabulary, axes = _annotation(_parsed(script), script)
-        return Declaration(name, stated, tuple(dim(a, script) for a in axes), vocabulary)
-    return Declaration(name, role, tuple(size(piece, source.filename) for piece in pieces))
+    if re.match(r"index\b", source.text):
+        return _stated_index(role, name, source)
+    return Declaration(name, role, sizes_in(source.text, source.filename))
+
+
+def _stated_index(role: Role, name: str, source: Source) -> Declaration:
+    """Read `index(v)[T]` beside a text."""
+    form = f'write inputs={{"{name}": "index(v)"}}, or "index(v)[T]" for T indices a sample'
+    if role != "input":
+        message = f"{source.filename}: indices are per-sample, and are declared among inputs"
+        raise LayerSyntaxError(message, hint=form)
+    script = translate(source, scan(source))
+    try:
+        tree = ast.parse(script.code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = None
+    if not isinstance(tree, (ast.Call, ast.Subscript)):
+        message = f"{source.filename}: {source.text!r} declares no index"
+        raise LayerSyntaxError(message, hint=form)
+    stated, vocabulary, axes = _annotation(tree, script)
+    return Declaration(name, stated, tuple(dim(a, script) for a in axes), vocabulary)
+
+
+def sizes_in(text: str, what: str) -> tuple[Dim, ...]:
+    """Read sizes given beside a text: between spaces, or between commas if there are any.
+
+    Arithmetic with spaces around its signs, "n - 1", is one size; `what` is what errors call it.
+    """
+    pieces = text.split()
+    if "," in text:
+        pieces = text.strip().removesuffix(",").split(",")
+    elif any(piece in _SIGNS for piece in pieces):
+        pieces = [text]
+    return tuple(size(piece, what) for piece in pieces)
+
+
+_SIGNS = frozenset(("+", "-", "*", "//", "**"))
 
 
 def size(text: str, what: str) -> Dim:

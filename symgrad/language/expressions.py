@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Literal, cast
 
 from symgrad.language.characters import DOT, Script, fold
-from symgrad.language.vocabulary import FUNCTION_NAMES, REDUCTIONS
+from symgrad.language.synonyms import SYNONYMS, remedy
+from symgrad.language.vocabulary import CONSTANTS, FUNCTION_NAMES, REDUCTIONS
 from symgrad.syntax import (
     Binary,
     Binder,
@@ -195,6 +196,10 @@ def _attribute(node: ast.expr, script: Script) -> Expr:
     hint = "the only attribute is .T"
     if node.attr in FUNCTION_NAMES:
         hint = f"functions are called by their bare name: {node.attr}(...)"
+    elif node.attr.replace("_", "").casefold() in SYNONYMS:
+        hint = remedy(node.attr) or hint
+    elif node.attr in CONSTANTS:
+        hint = f"write {node.attr} alone"
     raise script.error(f"the attribute .{node.attr} is not part of the layer language", place, hint)
 
 
@@ -212,6 +217,8 @@ def _call(node: ast.expr, script: Script) -> Expr:
         return _attribute(function, script)
     if not isinstance(function, ast.Name):
         hint = "products are written with a sign: (a + b) * c"
+        if isinstance(function, ast.Attribute) and not node.args:
+            hint = "write .T without parentheses"
         raise script.error("only a name can be called", function, hint)
     name = fold(function.id)
     arguments = tuple(

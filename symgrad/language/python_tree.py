@@ -100,10 +100,12 @@ def _translated(error: SyntaxError, script: Script) -> LayerSyntaxError:
         end = start + 1
     hint = next((hint for part, hint in _HINTS if part in message), None)
     if message.startswith("invalid syntax"):
-        word = _stray_word(script, begin, stop)
+        word = _stray_word(script, begin, stop) or _empty_brackets(script, begin, stop)
         if word is not None:
             return word
         hint = _JOIN_HINT if _stands_between_operands(script.code, start) else _LINE_HINT
+        if "|" in script.code[begin:stop]:
+            hint = "absolute values are written abs(a), norms norm(a); | joins masks"
     span = script.between(start, min(end, len(script.code)))
     return script.error(message, span, hint or _LINE_HINT)
 
@@ -117,6 +119,16 @@ def _stray_word(script: Script, begin: int, stop: int) -> LayerSyntaxError | Non
             message = f"{word} is a word of Python and not part of the layer language"
             return script.error(message, span, "if it is meant as a name, choose another one")
     return None
+
+
+def _empty_brackets(script: Script, begin: int, stop: int) -> LayerSyntaxError | None:
+    """Return the error for `x: input[]` or `a[]`."""
+    found = re.search(r"(?<=[\w)\]])\[\s*\]", script.code[begin:stop])
+    if found is None:
+        return None
+    span = script.between(begin + found.start(), begin + found.end())
+    hint = "a scalar has no brackets, x: input; an array is read whole by its name"
+    return script.error("empty brackets have no meaning", span, hint)
 
 
 def _stands_between_operands(code: str, at: int) -> bool:

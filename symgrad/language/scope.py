@@ -6,12 +6,14 @@ Later stages trust names: each is an array, macro argument, dim, index, function
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from symgrad.errors import LayerSyntaxError, Source, Span, similar
 from symgrad.language.characters import is_letter
 from symgrad.language.names import array_names, dim_names, parts, require_free
+from symgrad.language.synonyms import look_alike, remedy
 from symgrad.language.vocabulary import FUNCTION_NAMES
 from symgrad.syntax import (
     Assign,
@@ -76,7 +78,7 @@ def _require_known_aliases(layer: Layer, arrays: tuple[str, ...]) -> None:
         if alias.name not in arrays:
             message = f"the line `# name: {alias.name} = {alias.original}` names no array"
             hint = _question(alias.name, arrays) or "declare it, or leave the line out"
-            raise LayerSyntaxError(message, None, layer.source, hint)
+            raise LayerSyntaxError(message, alias.span, layer.source, hint)
 
 
 def _visit_statements(statements: tuple[Statement, ...], scope: _Scope) -> None:
@@ -211,10 +213,15 @@ def _visit_name(expr: Name, scope: _Scope) -> None:
     if name in scope.macros:
         raise scope.error(f"{name} is a macro", expr.span, f"call it: {name}(...)")
     known = (*scope.indices, *scope.arrays, *scope.dims)
+    twin = look_alike(name, known)
     guess = _question(name, known)
+    if twin is not None:
+        letters = ", ".join(unicodedata.name(c).lower() for c in name if c not in twin)
+        guess = f"did you mean {twin}? {name} looks like it, but has a {letters}"
     if scope.in_subscript:
         message = f"the index {name} is neither free on the left nor bound by a reduction"
-        raise scope.error(message, expr.span, guess or f"write sum[{name}](...)")
+        hint = f"write sum[{name}](...), or y[{name}] = ... on the left"
+        raise scope.error(message, expr.span, guess or hint)
     hint = f"declare it, {name}: param[...], or assign it above"
     if "_" in name and is_letter(name.replace("_", "")):
         hint = f"{hint}; in one-liners digits follow the letter: {name.replace('_', '')}"
@@ -256,7 +263,7 @@ def _require_callable(call: Call, scope: _Scope) -> None:
     if name in scope.dims:
         raise scope.error(f"{name} is a dim and cannot be called", span, hint)
     if not is_letter(name) or name == "pi":
-        hint = _question(name, (*FUNCTION_NAMES, *scope.macros)) or "write a macro: def ..."
+        hint = remedy(name, (*FUNCTION_NAMES, *scope.macros)) or "write a macro: def ..."
         raise scope.error(f"the function {name} is unknown", _head(call), hint)
     if len(call.arguments) != 1 or call.keywords:
         message = f"the abstract function {name} takes one argument"

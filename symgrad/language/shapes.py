@@ -90,6 +90,7 @@ class Shapes:
         self.arrays: dict[str, Axes] = {
             made.name: tuple(Axis(axis) for axis in made.dims) for made in stated
         }
+        self.vocabularies = {d.name: d.vocabulary for d in stated if d.vocabulary is not None}
         self.sizes = sizes
         self.indices: dict[str, Axis] = {}
 
@@ -214,8 +215,19 @@ class Shapes:
                     kept.append(axes[at] if whole and item.step is None else Axis())
                 elif isinstance(item, Name) and item.name in self.indices:
                     self.indices[item.name].agree(axes[at])
+                else:
+                    kept.extend(self._gathered(item, axes[at]))
                 at += 1
         return (*kept, *axes[at:])
+
+    def _gathered(self, item: Item, axis: Axis) -> Axes:
+        """Return the axes an index array puts in the place of one; that axis has its vocabulary."""
+        items = item.items if isinstance(item, Subscript) else ()
+        base = item.base if isinstance(item, Subscript) else item
+        if not isinstance(base, Name) or base.name not in self.vocabularies:
+            return ()
+        Axis(self.vocabularies[base.name]).agree(axis)
+        return self._read(self.arrays[base.name], items) or ()
 
 
 def _meaning(left: Axes | None, right: Axes | None) -> Literal["*", "@", "·"]:

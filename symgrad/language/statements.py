@@ -259,7 +259,7 @@ def _aliases(source: Source, tokens: tuple[Token, ...]) -> tuple[Alias, ...]:
                 if name == other.name or original == other.original:
                     message = f"{name} = {original} collides with {other.name} = {other.original}"
                     raise LayerSyntaxError(message, span, source, "each name stands for one")
-            made.append(Alias(name, original))
+            made.append(Alias(name, original, span))
         alone = token.kind == "newline" or (alone and token.kind == "space")
     return tuple(made)
 

@@ -19,6 +19,7 @@ from symgrad.errors import ShapeError, ValidationError
 from symgrad.program import (
     BATCH,
     Array,
+    Check,
     Program,
     Reduce,
     Rowwise,
@@ -71,6 +72,7 @@ def draw_sizes(
     """
     names = dim_names(program)
     free = [name for name in names if name not in given]
+    reach = _reach(program)
     for attempt in range(400):
         width = min(len(POOL), len(free) + 1 + attempt // 40)
         pool = [int(size) for size in rng.permutation(POOL[:width])]
@@ -79,11 +81,34 @@ def draw_sizes(
             chosen[name] = pool[place % len(pool)]
             if ones and attempt < 200 and rng.random() < 0.5:
                 chosen[name] = 1
+            if attempt >= 20 and rng.random() < 0.5:
+                chosen[name] += reach
         if fits(program, chosen, least=1 if attempt < 300 else 0):
             return chosen
-    raise ShapeError(
-        f"no small sizes of {', '.join(names)} fit the layer", hint="give sizes for the dims"
-    )
+    raise _nothing_fits(program, names)
+
+
+def _reach(program: Program) -> int:
+    """Return the largest number in the checks: `x[:100]` needs more than small sizes."""
+    dims = (d for check in program.checks for d in (check.low, check.high, check.limit))
+    return max((abs(number) for dim in dims for _, number in dim.terms), default=0)
+
+
+def _nothing_fits(program: Program, names: tuple[str, ...]) -> ShapeError:
+    """Return the error that says which access stays inside its array at no size tried."""
+    sizes = ", ".join(names)
+    hint = f'give sizes that fit: dims={{"{names[0]}": ...}}' if names else None
+    for check in program.checks:
+        if not any(_holds(check, dict.fromkeys(names, size)) for size in range(1, len(POOL))):
+            message = f"{check.message} at all sizes of {sizes} that were tried"
+            return ShapeError(message, check.span, program.source, hint)
+    message = f"no sizes of {sizes} that were tried fit the layer"
+    return ShapeError(message, None, program.source, hint)
+
+
+def _holds(check: Check, chosen: Mapping[str, int]) -> bool:
+    inside = check.low.evaluate(chosen) >= 0
+    return inside and check.high.evaluate(chosen) <= check.limit.evaluate(chosen)
 
 
 def fits(program: Program, chosen: Mapping[str, int], least: int = 1) -> bool:
@@ -91,11 +116,7 @@ def fits(program: Program, chosen: Mapping[str, int], least: int = 1) -> bool:
     dims = (d for d in _dims(program) if d != BATCH)
     if any(dim.evaluate(chosen) < least for dim in dims):
         return False
-    return all(
-        check.low.evaluate(chosen) >= 0
-        and check.high.evaluate(chosen) <= check.limit.evaluate(chosen)
-        for check in program.checks
-    )
+    return all(_holds(check, chosen) for check in program.checks)
 
 
 def dim_names(program: Program) -> tuple[str, ...]:
