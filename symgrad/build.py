@@ -54,7 +54,7 @@ def load(path: str | os.PathLike[str], *, plain: bool = False) -> ModuleType:
     """Import a generated file under a name of its own; the same content gives the same module.
 
     With `plain` numba's compiler is off while the module is set up, so it runs as plain Python.
-    The module raises symgrad's own ShapeError and ArgumentError. Raises ArgumentError for a file
+    The module raises symgrad's own errors. Raises ArgumentError for a file
     that symgrad did not generate: only generated files are ever executed.
     """
     file = Path(os.path.realpath(path))
@@ -211,7 +211,7 @@ def _import(module_name: str, file: Path, text: bytes, plain: bool) -> ModuleTyp
     except BaseException:
         sys.modules.pop(module_name, None)
         raise
-    for name in ("ShapeError", "ArgumentError"):
+    for name in ("ShapeError", "ArgumentError", "TooLargeError"):
         if name in vars(module):
             setattr(module, name, getattr(errors, name))
     return module

@@ -20,6 +20,7 @@ from symgrad.forms import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
 from symgrad.generation.publics import form_names, own_name
+from symgrad.memory import within_memory
 from symgrad.program import BATCH
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Jacobians, Pass
@@ -86,11 +87,13 @@ class Compiled:
             names,
         )
 
+    @within_memory
     def forward(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the output `[B, *out]`, or a tuple of them."""
         arrays, keywords, _ = self._bind("forward", args, kwargs)
         return self.module.forward(*arrays, **keywords)
 
+    @within_memory
     def jacobian(self, /, *args: Any, **kwargs: Any) -> Jacobians:
         """Return all selected Jacobians, structured, from one pass; nothing dense is built."""
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
@@ -107,6 +110,7 @@ class Compiled:
         several = len(outputs) > 1
         return Jacobians(outputs if several else outputs[0], blocks, several)
 
+    @within_memory
     def gradient(
         self,
         /,
@@ -140,6 +144,7 @@ class Compiled:
         found = form(*arrays, tuple(ones) if len(ones) > 1 else ones[0], **keywords)
         return {n: g for n, g in found.items() if n in self.wrt}
 
+    @within_memory
     def pullback(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
         """Return the output and `pull`: u `[B, *out]` -> {θ: Σ u·J}.
 
@@ -154,16 +159,19 @@ class Compiled:
 
         return value, selected
 
+    @within_memory
     def vjp(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_b Σ_out u · J}; the last argument is u `[B, *out]`."""
         return self._selected(self.module.vjp, "vjp", args, kwargs)
 
+    @within_memory
     def vjp_per_sample(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_out u · J for every sample, `[B, *p]`}; the last argument is u."""
         return self._selected(self.module.vjp_per_sample, "vjp_per_sample", args, kwargs)
 
     per_sample_vjp = vjp_per_sample
 
+    @within_memory
     def jvp(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return J t; the last argument is a mapping of tangents, missing ones are zero."""
         arrays, keywords, extra = self._bind("jvp", args, kwargs, ("tangents",))
@@ -187,6 +195,7 @@ class Compiled:
 
     # ------------------------------------------------------------ arguments
 
+    @within_memory
     def _form(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         word = own_name("out", [a.name for a in self.forms.program.arrays])
         out = {word: kwargs.pop(word)} if word in kwargs else {}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.forms import FactoredTerm, Structured
 from symgrad.generation.captions import Caption
+from symgrad.memory import within_memory
 from symgrad.program import BATCH, Affine, Index
 
 Values = NDArray[Any]
@@ -87,17 +88,20 @@ class Block:
         """The letters that structure and formula use for the axes of the dense array."""
         return self._words.axes[1:] if self._done.single and self._has_batch else self._words.axes
 
-    def __repr__(self) -> str:
+    @property
+    def _title(self) -> str:
         jacobian = self._structured.jacobian
-        return (
-            f"d{jacobian.output}/d{jacobian.parameter}[{', '.join(self.axes)}] of shape "
-            f"{self.shape} = {self.formula}"
-        )
+        return f"d{jacobian.output}/d{jacobian.parameter}"
+
+    def __repr__(self) -> str:
+        axes = ", ".join(self.axes)
+        return f"{self._title}[{axes}] of shape {self.shape} = {self.formula}"
 
     def dense(self, out: Values | None = None) -> Values:
         """Return the array `[B, *out, *p]`, written into `out` if it is given.
 
-        Raises ShapeError or ArgumentError if `out` does not fit.
+        Raises ShapeError or ArgumentError if `out` does not fit, TooLargeError if memory cannot
+        hold the array.
         """
         return self._expand("dense", out)
 
@@ -132,12 +136,28 @@ class Block:
             found[lookup.array] = array[0] if batched and self._done.single else array
         return found
 
+    def __getitem__(self, key: object) -> Values:
+        raise ArgumentError(
+            f"{self._title} is structured and has no entries to index",
+            hint="make an array of it first: .dense()[...], or np.asarray(...)",
+        )
+
+    __iter__ = None
+    """Without it Python would iterate by `__getitem__`."""
+
+    def __getattr__(self, name: str) -> Any:
+        message = f"a structured Jacobian has no {name!r}"
+        if not name.startswith("_") and hasattr(np.ndarray, name):
+            message += f"; an array has: .dense().{name}, or np.asarray(...).{name}"
+        raise AttributeError(message)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
             raise ValueError("a structured Jacobian becomes an array only by making one")
         dense = self.dense()
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
+    @within_memory
     def jvp(self, v: Any) -> Values:
         """Return J v: `[*p]` (inputs: `[B, *in]`) to `[B, *out]`."""
         jacobian = self._structured.jacobian
@@ -146,16 +166,19 @@ class Block:
         out = (*((self._b,) if self._has_batch else ()), *jacobian.out)
         return self._leave(self._contract(tangent, labels, out))
 
+    @within_memory
     def vjp(self, u: Any) -> Values:
         """Return Σ_b Σ_out u · J: `[B, *out]` to `[*p]`; inputs keep their batch axis."""
         batch = (self._b,) if self._is_input else ()
         result = self._back(u, batch)
         return result[0] if self._is_input and self._done.single else result
 
+    @within_memory
     def per_sample_vjp(self, u: Any) -> Values:
         """Return Σ_out u · J for every sample: `[B, *out]` to `[B, *p]`."""
         return self._leave(self._back(u, (self._b,) if self._has_batch else ()))
 
+    @within_memory
     def norm(self) -> Values:
         """Return the Frobenius norm for every sample, `[B]`."""
         batch = (self._b,) if self._has_batch else ()
