@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from symgrad import build as building
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.forms import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
 from symgrad.generation.publics import form_names, own_name
+from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
 from symgrad.program import BATCH
 from symgrad.select import Wrt, choose
-from symgrad.structured import Block, Jacobians, Pass
+from symgrad.structured import Block, Pass
 from symgrad.syntax import Layer
 from symgrad.validate import Report
 
@@ -67,6 +69,17 @@ class Compiled:
     def __repr__(self) -> str:
         outputs = ", ".join(self.forms.program.outputs)
         return f"Compiled({self.name}: {outputs} wrt {', '.join(self.wrt)}; {self.path})"
+
+    def __copy__(self) -> Compiled:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Compiled:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the text of the module in its place; whoever unpickles it builds it again."""
+        nouns = (self.layer, self.forms, self.captions, self.report, self.wrt)
+        return _again, (self.source, self.path, *nouns)
 
     def select(self, wrt: Wrt) -> Compiled:
         """Return the same module restricted to some of its arrays; nothing is compiled.
@@ -289,6 +302,20 @@ class Compiled:
         if self._batched and self.forms.program.batch not in definition.indices:
             value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
         return value[0] if done.single and self._batched else value
+
+
+def _again(
+    source: str,
+    path: Path,
+    layer: Layer,
+    forms: Forms,
+    captions: Mapping[tuple[str, str], Caption],
+    report: Report | None,
+    wrt: tuple[str, ...],
+) -> Compiled:
+    """Return a compiled layer that was pickled; kernels that the cache holds are not made anew."""
+    module, file = building.again(source, path)
+    return Compiled(layer, forms, module, file, source, captions, report, wrt)
 
 
 def _own(arrays: Sequence[Any]) -> list[Any]:

@@ -6,14 +6,17 @@ A product form is an einsum over the factors; a delta renames an axis, so zeros 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from symgrad import build as building
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.forms import FactoredTerm, Structured
 from symgrad.generation.captions import Caption
@@ -21,7 +24,6 @@ from symgrad.memory import within_memory
 from symgrad.program import BATCH, Affine, Index
 
 Values = NDArray[Any]
-Key = Any
 Pieces = tuple[dict[Index, Index], list[Values], list[tuple[Index, ...]]]
 """A renaming of axes by deltas, factor arrays, and the axes of each."""
 
@@ -37,6 +39,20 @@ class Pass:
     dtype: Any
     single: bool
     values: Mapping[str, Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the text of the module in its place."""
+        rest = (getattr(self, name) for name in self.__slots__ if name != "module")
+        return _again, (building.text_of(self.module), Path(str(self.module.__file__)), *rest)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Pass:
+        copies = {n: deepcopy(getattr(self, n), memo) for n in self.__slots__ if n != "module"}
+        return Pass(self.module, **copies)
+
+
+def _again(source: str, path: Path, *rest: Any) -> Pass:
+    """Return a pass that was pickled."""
+    return Pass(building.again(source, path)[0], *rest)
 
 
 class Block:
@@ -328,72 +344,3 @@ class Block:
 
 
 _BATCH_INDEX = Index("b", BATCH, 0)
-
-
-class Jacobians(Mapping[Key, Block]):
-    """All selected Jacobians of one call: θ -> Block, or (output, θ) -> Block.
-
-    `value` is the output of the same pass (a tuple for several outputs).
-    """
-
-    def __init__(self, value: Any, blocks: dict[tuple[str, str], Block], several: bool) -> None:
-        self.value = value
-        self._several = several
-        self._blocks = {(k if several else k[1]): b for k, b in blocks.items()}
-        self._by_pair = blocks
-
-    def __getitem__(self, key: Key) -> Block:
-        try:
-            return self._blocks[key]
-        except KeyError:
-            known = ", ".join(map(repr, self._blocks))
-            raise KeyError(f"no Jacobian for {key!r}; there are {known}") from None
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._blocks)
-
-    def __len__(self) -> int:
-        return len(self._blocks)
-
-    def __repr__(self) -> str:
-        return "\n".join(map(repr, self._blocks.values()))
-
-    def vjp(self, u: Any) -> dict[str, Values]:
-        """Return {θ: Σ_b Σ_out u · J}; `u` is a tuple where there are several outputs."""
-        return self._backward(u, "vjp")
-
-    def per_sample_vjp(self, u: Any) -> dict[str, Values]:
-        """Return {θ: Σ_out u · J for every sample}."""
-        return self._backward(u, "per_sample_vjp")
-
-    def _vectors(self, u: Any, count: int) -> Sequence[Any]:
-        if not self._several:
-            return (u,)
-        if not isinstance(u, (tuple, list)) or len(u) != count:
-            raise ArgumentError(f"u must be a tuple of {count} arrays, one an output")
-        return u
-
-    def _backward(self, u: Any, form: str) -> dict[str, Values]:
-        outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
-        given = dict(zip(outputs, self._vectors(u, len(outputs)), strict=True))
-        total: dict[str, Values] = {}
-        for (output, parameter), block in self._by_pair.items():
-            part = getattr(block, form)(given[output])
-            total[parameter] = part if parameter not in total else total[parameter] + part
-        return total
-
-    def jvp(self, tangents: Mapping[str, Any]) -> Any:
-        """Return J t for {θ: tangent}; missing ones are zero. A tuple for several outputs."""
-        known = list(dict.fromkeys(parameter for _, parameter in self._by_pair))
-        if not isinstance(tangents, Mapping):
-            raise ArgumentError("tangents must be a mapping of names to arrays")
-        for name in tangents:
-            if name not in known:
-                raise ArgumentError(f"no tangent for {name!r}; expected some of {known}")
-        values = self.value if self._several else (self.value,)
-        outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
-        totals = {o: np.zeros_like(v) for o, v in zip(outputs, values, strict=True)}
-        for (output, parameter), block in self._by_pair.items():
-            if parameter in tangents:
-                totals[output] = totals[output] + block.jvp(tangents[parameter])
-        return tuple(totals.values()) if self._several else totals[outputs[0]]

@@ -206,3 +206,36 @@ def test_a_module_is_never_written_over_a_layer(tmp_path):
     with pytest.raises(sg.ArgumentError, match="name of a layer"):
         sg.compile(str(file), wrt="inputs", path=str(file))
     assert file.read_text().startswith("x: input")
+
+
+# ------------------------------------------------------------------ how things show themselves
+
+
+def test_what_a_prompt_shows_is_short():
+    layer = sg.layer(FULL, name="dense")
+    assert repr(layer) == 'Layer("dense": x, W, b, eps -> y)'
+    jac = sg.compile(layer)
+    assert "dense: y wrt W, b" in repr(jac) and "\n" not in repr(jac)
+    assert repr(jac.report) == str(jac.report)
+    J = jac.jacobian(np.ones((5, 2)), np.ones((3, 2)), np.ones(3))
+    assert repr(J["b"]) == "dy/db[b, i, j] of shape (5, 3, 3) = delta(i, j) * J[b, i]"
+    assert repr(J).splitlines() == [repr(block) for block in J.values()]
+
+
+def test_a_long_list_of_jacobians_is_cut():
+    names = [f"w{k}" for k in range(30)]
+    jac = sg.compile(" + ".join(f"{w} * x" for w in names), inputs={"x": ""}, check=False,
+                     params=dict.fromkeys(names, ""))  # fmt: skip
+    shown = repr(jac.jacobian(np.ones(2), *[1.0] * 30)).splitlines()
+    assert len(shown) == 20
+    assert shown[-1] == "... and 11 more"
+
+
+def test_a_module_is_written_over_modules_only(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("print('mine')\n")
+    with pytest.raises(sg.ArgumentError, match=r"mine\.py exists.*\n.*force=True"):
+        sg.compile(FULL, path=path, check=False)
+    assert path.read_text() == "print('mine')\n"
+    assert sg.compile(FULL, path=path, check=False, force=True).path == path
+    assert sg.compile(FULL, path=path, check=False, wrt="W").wrt == ("W",)
