@@ -231,20 +231,24 @@ def check(
 
     `subject` is a layer, a compiled layer, or the path of a generated module (`.py`). The
     compiled kernels are what is judged. `dims` gives sizes to test at. Raises ShapeError for sizes
-    at which there is nothing to compare.
+    at which there is nothing to compare, ArgumentError for `functions` of what is compiled already.
     """
     batch, seed = whole(batch, "batch", 1), whole(seed, "seed", 0)
-    if isinstance(subject, Compiled):
-        compiled = subject
-    elif isinstance(subject, str) and subject.endswith(".py") and "\n" not in subject:
-        compiled = _from_module(subject)
+    compiled = _made(subject)
+    if compiled is not None:
+        told = "functions" if functions else next(iter(beside), None)
+        if told is not None:
+            message = f"{told}= stands beside a layer that is compiled already"
+            raise ArgumentError(message, hint="give it where the layer is compiled")
+        compiled = compiled.select(wrt)
     else:
         read = layer(subject, **beside)
         fixed = _fixed(read, sizes_of(dims, read))
         compiled = compile(read, wrt, functions=functions, dims=fixed, check=False)
         dims = {name: size for name, size in (dims or {}).items() if name not in fixed}
     sizes = _test_sizes(compiled, sizes_of(dims, compiled.layer))
-    report = compare(compiled.forms, compiled.module, seed, batch, sizes, exact=True)
+    made, module, names = compiled.forms, compiled.module, compiled.wrt
+    report = compare(made, module, names, seed, batch, sizes, exact=True)
     if not any(a.entries or a.kinks for a in report.agreements):
         shown = ", ".join(f"{name}={size}" for name, size in report.sizes[0])
         message = f"{compiled.name}: at {shown} every derivative is empty: nothing was checked"
@@ -272,6 +276,17 @@ def _test_sizes(compiled: Compiled, sizes: Mapping[str, Dim]) -> dict[str, int]:
             raise ShapeError(message, hint=known)
         found[name] = dim.constant
     return found
+
+
+def _made(subject: object) -> Compiled | None:
+    """Return what is compiled already: a compiled layer, or what a generated file holds."""
+    if isinstance(subject, Compiled):
+        return subject
+    if isinstance(subject, os.PathLike):
+        subject = os.fspath(subject)
+    if not (isinstance(subject, str) and subject.endswith(".py") and "\n" not in subject):
+        return None
+    return _from_module(subject)
 
 
 def _from_module(path: str) -> Compiled:

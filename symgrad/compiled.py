@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
-from symgrad.errors import ArgumentError, ShapeError
+from symgrad.errors import ArgumentError, ShapeError, similar
 from symgrad.forms import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
@@ -44,6 +44,7 @@ class Compiled:
     wrt: tuple[str, ...]
     _batched: bool = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
+    _read: frozenset[str] = field(init=False, repr=False)
     _table: tuple[tuple[tuple[str, str], Structured, Caption, bool], ...] = field(
         init=False, repr=False
     )
@@ -54,6 +55,7 @@ class Compiled:
         inputs = {a.name for a in program.arrays if a.role == "input"}
         self._batched = any(a.batched for a in program.arrays)
         self._sizes = tuple(size_dims(program))
+        self._read = frozenset(a for s in self.forms.structured for a in s.arrays)
         self._table = tuple(
             (key, s, self.captions[key], s.jacobian.parameter in inputs)
             for s in self.forms.structured
@@ -165,12 +167,12 @@ class Compiled:
         """
         arrays, keywords, _ = self._bind("pullback", args, kwargs)
         arrays = _own(arrays)
-        value, pull = self.module.pullback(*arrays, **keywords)
+        value, back = self.module.pullback(*arrays, **keywords)
 
-        def selected(u: Any) -> dict[str, Any]:
-            return {n: g for n, g in pull(u).items() if n in self.wrt}
+        def pull(u: Any) -> dict[str, Any]:
+            return {n: g for n, g in back(u).items() if n in self.wrt}
 
-        return value, selected
+        return value, pull
 
     @within_memory
     def vjp(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -192,8 +194,9 @@ class Compiled:
             [n for n in extra[0] if n not in self.wrt] if isinstance(extra[0], Mapping) else []
         )
         if unknown:
+            known = ", ".join(self.wrt)
             raise ArgumentError(
-                f"{self.name}: no tangent for {unknown[0]!r}; expected some of {self.wrt}"
+                f"{self.name}.jvp: no tangent for {unknown[0]!r}; expected some of {known}"
             )
         return self.module.jvp(*arrays, extra[0], **keywords)
 
@@ -201,10 +204,12 @@ class Compiled:
         """Give the module's `jac_θ`, `jac_θ_compact` and `jac_θ_factors`."""
         if name.startswith("jac_") and name in form_names(self.forms, self.wrt):
             return partial(self._form, name)
-        raise AttributeError(
-            f"the compiled layer {self.name!r} has no {name!r}; it differentiates with respect to "
-            f"{', '.join(self.wrt)}"
-        )
+        message = f"the compiled layer {self.name!r} has no {name!r}"
+        if name.startswith("jac_"):
+            message += f"; it differentiates with respect to {', '.join(self.wrt)}"
+        elif near := similar(name, [n for n in dir(type(self)) if not n.startswith("_")]):
+            message += f"; did you mean {near}?"
+        raise AttributeError(message)
 
     # ------------------------------------------------------------ arguments
 
@@ -236,44 +241,31 @@ class Compiled:
         Arrays come in declared order, by keyword, or as one mapping after the positional ones.
         Raises ArgumentError naming what is missing, doubled or unknown.
         """
+        where = f"{self.name}.{form}"
         declared = self.forms.program.arrays
+        known = [a.name for a in declared]
         order = [a.name for a in declared if a.default is None]
-        given: dict[str, Any] = {}
+        after = f" and then {', '.join(extra_names)}" if extra_names else ""
+        expected = f"expected {', '.join(order)}{after}"
         positional = list(args)
         tail: list[Any] = []
         for name in reversed(extra_names):
-            if name in kwargs and name not in {a.name for a in declared}:
+            if name in kwargs and name not in known:
                 tail.insert(0, kwargs.pop(name))
             elif positional:
                 tail.insert(0, positional.pop())
             else:
-                raise ArgumentError(f"{self.name}.{form}: {name} is missing")
-        if positional and isinstance(positional[-1], Mapping):
-            given.update(positional.pop())
-        where = f"{self.name}.{form}"
-        if len(positional) > len(order):
-            raise ArgumentError(
-                f"{where} takes {len(order)} arrays ({', '.join(order)}), got {len(positional)}"
-            )
-        for name, value in zip(order, positional, strict=False):
-            if name in given:
-                raise ArgumentError(f"{where}: {name} is given twice")
-            given[name] = value
-        for name, value in kwargs.items():
-            if name in given:
-                raise ArgumentError(f"{where}: {name} is given twice")
-            given[name] = value
-        known = {a.name for a in declared}
+                raise ArgumentError(f"{where}: {name} is missing; {expected}")
+        given = _named(where, order, positional, kwargs)
         for name in given:
             if name not in known:
-                raise ArgumentError(
-                    f"{where}: no array is called {name}; expected {', '.join(order)}"
-                )
+                near = similar(str(name), known)
+                meant = f"did you mean {near}?" if near else f"expected {', '.join(known)}"
+                raise ArgumentError(f"{where}: no array is called {name}; {meant}")
         missing = [n for n in order if n not in given]
         if missing:
-            raise ArgumentError(
-                f"{where}: {', '.join(missing)} missing; expected {', '.join(order)}"
-            )
+            verb = "is" if len(missing) == 1 else "are"
+            raise ArgumentError(f"{where}: {', '.join(missing)} {verb} missing; {expected}")
         keywords = {
             a.name: given[a.name] for a in declared if a.default is not None and a.name in given
         }
@@ -301,7 +293,27 @@ class Compiled:
         assert definition is not None
         if self._batched and self.forms.program.batch not in definition.indices:
             value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
+        elif output in self._read:  # callers may write into what they get
+            value = value.copy()
         return value[0] if done.single and self._batched else value
+
+
+def _named(
+    where: str, order: Sequence[str], positional: list[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return arrays by name, a mapping at the end of the positional ones among them."""
+    given: dict[str, Any] = {}
+    if positional and isinstance(positional[-1], Mapping):
+        given.update(positional.pop())
+    if len(positional) > len(order):
+        raise ArgumentError(
+            f"{where} takes {len(order)} arrays ({', '.join(order)}), got {len(positional)}"
+        )
+    for name, value in (*zip(order, positional, strict=False), *keywords.items()):
+        if name in given:
+            raise ArgumentError(f"{where}: {name} is given twice")
+        given[name] = value
+    return given
 
 
 def _again(

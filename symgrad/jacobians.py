@@ -34,8 +34,10 @@ class Jacobians(Mapping[Key, Block]):
         try:
             return self._blocks[key]
         except KeyError:
-            known = ", ".join(map(repr, self._blocks))
-            raise KeyError(f"no Jacobian for {key!r}; there are {known}") from None
+            known = ", ".join(map(repr, list(self._blocks)[:SHOWN]))
+            more = ", ..." if len(self) > SHOWN else ""
+            kind = "; keys are (output, array)" if self._several else ""
+            raise KeyError(f"no Jacobian for {key!r}{kind}: there are {known}{more}") from None
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._blocks)
@@ -80,7 +82,8 @@ class Jacobians(Mapping[Key, Block]):
             raise ArgumentError("tangents must be a mapping of names to arrays")
         for name in tangents:
             if name not in known:
-                raise ArgumentError(f"no tangent for {name!r}; expected some of {known}")
+                expected = ", ".join(known)
+                raise ArgumentError(f"no tangent for {name!r}; expected some of {expected}")
         values = self.value if self._several else (self.value,)
         outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
         totals = {o: np.zeros_like(v) for o, v in zip(outputs, values, strict=True)}

@@ -85,6 +85,11 @@ class Block:
         return own if self._done.single or not self._has_batch else (self._batch, *own)
 
     @property
+    def ndim(self) -> int:
+        """The number of axes of the dense array."""
+        return len(self.shape)
+
+    @property
     def dtype(self) -> Any:
         """The dtype of all its arrays."""
         return self._done.dtype
@@ -127,7 +132,10 @@ class Block:
         return self._expand(kind, None)
 
     def factors(self) -> dict[str, Values]:
-        """Return the factor arrays by the names that `formula` uses."""
+        """Return the factor arrays by the names that `formula` uses.
+
+        They are what this Jacobian is made of, not copies: copy them before writing into them.
+        """
         found = {}
         for term in self._structured.terms:
             for factor in term.factors:
@@ -170,8 +178,7 @@ class Block:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
             raise ValueError("a structured Jacobian becomes an array only by making one")
-        dense = self.dense()
-        return dense if dtype is None else dense.astype(dtype, copy=False)
+        return np.asarray(self.dense(), dtype)
 
     @within_memory
     def jvp(self, v: Any) -> Values:
@@ -315,7 +322,10 @@ class Block:
 
     def _vector(self, name: str, value: Any, axes: Sequence[Index], batched: bool) -> Values:
         """Return a checked vector with its batch axis."""
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ArgumentError(f"{self._name}: {name} is no array: {error}") from None
         if array.dtype.kind not in "fiub":
             raise ArgumentError(f"{self._name}: {name} has dtype {array.dtype}, expected numbers")
         own = tuple(self._size(i) for i in axes)

@@ -239,3 +239,13 @@ def test_a_module_is_written_over_modules_only(tmp_path):
     assert path.read_text() == "print('mine')\n"
     assert sg.compile(FULL, path=path, check=False, force=True).path == path
     assert sg.compile(FULL, path=path, check=False, wrt="W").wrt == ("W",)
+
+
+def test_a_check_takes_what_is_compiled_as_it_is(tmp_path):
+    path = tmp_path / "dense_jac.py"
+    jac = sg.compile(FULL, path=path, check=False, wrt="all")
+    assert {a.parameter for a in sg.check(jac.select("W")).agreements} == {"W"}
+    assert {a.parameter for a in sg.check(path, "b").agreements} == {"b"}
+    for wrong in ({"functions": {"σ": "tanh"}}, {"params": {"W": "m n"}}):
+        with pytest.raises(sg.ArgumentError, match="compiled already"):
+            sg.check(jac, **wrong)

@@ -530,7 +530,6 @@ def test_the_module_is_the_command():
 def test_a_pipe_sees_results_only(tmp_path):
     ended = run("compile", FULL, "-o", "a.py", "--no-check")
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"wrote a.py\n")
-    assert ended.stdout.decode().strip() == "wrote a.py"
 
 
 @pytest.mark.slow
