@@ -27,6 +27,7 @@ from symgrad.errors import (
     SelectionError,
     ShapeError,
     SymgradError,
+    TooLargeError,
     ValidationError,
 )
 from symgrad.syntax import Layer
@@ -47,6 +48,7 @@ __all__ = [
     "SelectionError",
     "ShapeError",
     "SymgradError",
+    "TooLargeError",
     "ValidationError",
     "__version__",
     "abstract",

@@ -6,15 +6,11 @@ Every function takes a layer, its text, or the path of a `.sg` file.
 
 from __future__ import annotations
 
-import json
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union
-
-import numpy as np
 
 from symgrad import build as building
 from symgrad.builder import Expression
@@ -29,16 +25,17 @@ from symgrad.errors import (
     LayerSyntaxError,
     ShapeError,
     Span,
-    ValidationError,
 )
 from symgrad.errors import Source as SourceText
 from symgrad.explain import Explanation, explain
 from symgrad.forms import Forms, forms
+from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
 from symgrad.options import (
     abstract_calls,
     beside_of,
     bindings_of,
+    require_replaceable,
     sizes_of,
     stage_of,
     target_of,
@@ -47,12 +44,11 @@ from symgrad.options import (
 from symgrad.parse import parse
 from symgrad.plan import plan
 from symgrad.program import Apply, Program, scalars_of, walk
-from symgrad.proof.interpret import evaluate_jacobian, interpret
 from symgrad.select import Wrt, select
 from symgrad.show import show, show_jacobian
 from symgrad.show_plan import show_plan
 from symgrad.syntax import Layer
-from symgrad.validate import Report, validate
+from symgrad.validate import Report
 
 LayerLike = Union[Layer, str, os.PathLike[str], Expression, tuple[Expression, ...]]
 Dims = Mapping[str, Union[int, str]]
@@ -182,20 +178,24 @@ def compile(
     check: bool = True,
     check_domain: bool = False,
     seed: int = 0,
+    force: bool = False,
     **beside: Any,
 ) -> Compiled:
     """Compile a layer to a module of kernels for its value and its Jacobians with respect to `wrt`.
 
     The module is written to `path`, or kept in the cache; with `check` its derivatives are
     compared with finite differences first (once per text and version), and a module that fails is
-    not handed out. `check_domain` makes every call test the layer's asserts. `inputs`, `params`,
-    `consts` and `name` may stand beside a text, as in `layer`.
+    not handed out; the measured errors stand beside it in `<path>.report.json`. A file that symgrad
+    did not write is overwritten with `force` only. `check_domain` makes every call test the
+    layer's asserts. `inputs`, `params`, `consts` and `name` may stand beside a text, as in `layer`.
     Raises any SymgradError.
     """
     read = layer(layer_, **beside_of(compile, beside))
     if order != 1:
         raise CodegenError(f"order={order} is not supported yet", hint="use order=1")
-    target, seed = target_of(path), whole(seed, "seed", 0)
+    target, seed = target_of(path, force=force), whole(seed, "seed", 0)
+    if target is not None and not force:
+        require_replaceable(report_beside(target))
     program, options = _program(read, functions, dims)
     _require_bound(program, read)
     derivation = derive_program(program, select(program, wrt, read.aliases))
@@ -203,18 +203,25 @@ def compile(
     source = _emit(made, options, None)
     report = None
     if check:
-        report = _validated(made, source, seed)
+        report = validated(made, source, seed)
         source = _emit(made, options, report)
     file = building.build(source.text, source.name)
     if target is not None:
         building.build(source.text, source.name, path=target)
         if target.is_file():
             file = target
-        if report is not None and file == target:
-            _write_report(file.with_suffix(".report.json"), report)
+            _report_beside(target, report)
     module = building.load(file)
     names = made.derivation.selection.names
     return Compiled(read, made, module, file, source.text, source.captions, report, names)
+
+
+def _report_beside(target: Path, report: Report | None) -> None:
+    """Put the measured errors beside a module; those of an older module must not stand there."""
+    if report is not None:
+        write_report(report_beside(target), report)
+    elif building.is_replaceable(report_beside(target)):
+        report_beside(target).unlink(missing_ok=True)
 
 
 def check(
@@ -230,20 +237,30 @@ def check(
     """Compare every derivative with finite differences and with the closed form in many digits.
 
     `subject` is a layer, a compiled layer, or the path of a generated module (`.py`). The
-    compiled kernels are what is judged. `dims` gives sizes to test at.
+    compiled kernels are what is judged. `dims` gives sizes to test at. Raises ShapeError for sizes
+    at which there is nothing to compare, ArgumentError for `functions` of what is compiled already.
     """
-    batch, seed = whole(batch, "batch", 0), whole(seed, "seed", 0)
-    if isinstance(subject, Compiled):
-        compiled = subject
-    elif isinstance(subject, str) and subject.endswith(".py") and "\n" not in subject:
-        compiled = _from_module(subject)
+    batch, seed = whole(batch, "batch", 1), whole(seed, "seed", 0)
+    compiled = _made(subject)
+    if compiled is not None:
+        told = "functions" if functions else next(iter(beside), None)
+        if told is not None:
+            message = f"{told}= stands beside a layer that is compiled already"
+            raise ArgumentError(message, hint="give it where the layer is compiled")
+        compiled = compiled.select(wrt)
     else:
         read = layer(subject, **beside_of(check, beside))
         fixed = _fixed(read, sizes_of(dims, read))
         compiled = compile(read, wrt, functions=functions, dims=fixed, check=False)
         dims = {name: size for name, size in (dims or {}).items() if name not in fixed}
     sizes = _test_sizes(compiled, sizes_of(dims, compiled.layer))
-    return _compare(compiled.forms, compiled.module, seed, batch, sizes, exact=True)
+    made, module, names = compiled.forms, compiled.module, compiled.wrt
+    report = compare(made, module, names, seed, batch, sizes, exact=True)
+    if not any(a.entries or a.kinks for a in report.agreements):
+        shown = ", ".join(f"{name}={size}" for name, size in report.sizes[0])
+        message = f"{compiled.name}: at {shown} every derivative is empty: nothing was checked"
+        raise ShapeError(message, hint="give sizes of 1 or more")
+    return report
 
 
 def _fixed(read: Layer, sizes: Mapping[str, Dim]) -> dict[str, str]:
@@ -266,6 +283,17 @@ def _test_sizes(compiled: Compiled, sizes: Mapping[str, Dim]) -> dict[str, int]:
             raise ShapeError(message, hint=known)
         found[name] = dim.constant
     return found
+
+
+def _made(subject: object) -> Compiled | None:
+    """Return what is compiled already: a compiled layer, or what a generated file holds."""
+    if isinstance(subject, Compiled):
+        return subject
+    if isinstance(subject, os.PathLike):
+        subject = os.fspath(subject)
+    if not (isinstance(subject, str) and subject.endswith(".py") and "\n" not in subject):
+        return None
+    return _from_module(subject)
 
 
 def _from_module(path: str) -> Compiled:
@@ -331,91 +359,8 @@ def _docstring(made: Forms) -> str:
     title = program.title or f"{program.name}: value and derivatives."
     text = explain(made.derivation).text()
     head = "" if text.startswith(title) else f"{title}\n\n"
-    clean = f"{head}{text}\n\nGenerated by symgrad; any change will be lost."
+    clean = f"{head}{text}\n\n{building.SIGNATURE}"
     return clean.replace("\\", "\\\\").replace('"""', "'''")
-
-
-def _validated(made: Forms, source: Source, seed: int) -> Report:
-    """Validate the plain-Python twin of a module, once per text and version; return the report.
-
-    Raises ValidationError naming the parameter if a derivative disagrees.
-    """
-    file = building.build(source.text, source.name)
-    stored = file.with_name(f"{file.stem}.seed{seed}.report.json")
-    try:
-        return Report.from_json(json.loads(stored.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        twin = building.load(file, plain=True)
-    report = _compare(made, twin, seed, 3, {}, exact=False)
-    report.raise_if_failed(made.program.name)
-    _write_report(stored, report)
-    return report
-
-
-def _compare(
-    made: Forms, module: Any, seed: int, batch: int, sizes: Mapping[str, int], exact: bool
-) -> Report:
-    derivation = made.derivation
-    names = derivation.selection.names
-    several = len(made.program.outputs) > 1
-
-    def jacobian_of(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
-        positional = [arrays[a.name] for a in made.program.arrays if a.default is None]
-        keywords = {
-            a.name: arrays[a.name]
-            for a in made.program.arrays
-            if a.default is not None and a.name in arrays
-        }
-        with np.errstate(all="ignore"):
-            value = module.forward(*positional, **keywords)
-            found = module.jacobian(*positional, **keywords)
-        _require_value(made.program, arrays, value if several else (value,))
-        return found if several else {(made.program.outputs[0], k): v for k, v in found.items()}
-
-    def exactly(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
-        return {
-            (j.output, j.parameter): evaluate_jacobian(
-                derivation, j.output, j.parameter, arrays, precision=50
-            )
-            for j in derivation.jacobians
-        }
-
-    return validate(
-        made.program,
-        jacobian_of,
-        names,
-        seed=seed,
-        sizes=sizes,
-        batch=batch,
-        exactly=exactly if exact else None,
-    )
-
-
-def _require_value(program: Program, arrays: dict[str, Any], values: Sequence[Any]) -> None:
-    """Refuse a module whose outputs are not what the definitions say.
-
-    Raises ValidationError naming the output, its place and both numbers.
-    """
-    right = interpret(program, arrays)
-    for output, value in zip(program.outputs, values, strict=True):
-        expected = np.broadcast_to(right[output], np.shape(value))
-        scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
-        close = np.isclose(value, expected, rtol=1e-9, atol=1e-11 * scale + 1e-12, equal_nan=True)
-        if not np.all(close):
-            where = tuple(int(k) for k in np.argwhere(~close)[0])
-            raise ValidationError(
-                f"{program.name}: {output} at {list(where)} is {value[where]:.12g}, but its "
-                f"definition gives {expected[where]:.12g}",
-                hint="this is a fault of the generated code, not of your layer; please report it",
-            )
-
-
-def _write_report(file: Path, report: Report) -> None:
-    """Put the measured errors beside a module."""
-    building.write(file, json.dumps(report.to_json(), indent=1) + "\n")
 
 
 def show_stage(

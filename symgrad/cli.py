@@ -9,22 +9,34 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
+import shlex
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from symgrad.errors import ArgumentError, InternalError, SymgradError, ValidationError
 from symgrad.transliterate import tolerate
 from symgrad.version import __version__
+from symgrad.words import (
+    Format,
+    Style,
+    bindings_of,
+    comment,
+    format_of,
+    sizes_of,
+    written,
+    wrt_of,
+)
 
 if TYPE_CHECKING:
-    from symgrad.explain import Explanation
     from symgrad.syntax import Layer as ReadLayer
 
 DONE, FAILED, WRONG_INPUT, OUR_FAULT, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 70, 130, 141
@@ -53,24 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        return _explain(error)
-
-
-class Style(StrEnum):
-    """How a formula names what it multiplies."""
-
-    INDEX = "index"
-    MATRIX = "matrix"
-
-
-class Format(StrEnum):
-    """What a derivation is written as; `tex` is a whole document, `latex` a part of one."""
-
-    TEXT = "text"
-    LATEX = "latex"
-    TEX = "tex"
-    MARKDOWN = "markdown"
-    HTML = "html"
+        return _explain(error, arguments)
 
 
 class Stage(StrEnum):
@@ -111,6 +106,9 @@ Dims = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="m=1", help="fix a size; may be repeated"),
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="overwrite FILE even if symgrad did not write it")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -144,34 +142,50 @@ def derive(
         Format | None, typer.Option(help="text unless the ending of -o FILE says otherwise")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="write there")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="write there; a file that symgrad did not write is kept unless --force is given",
+        ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Print the derivative of LAYER as a formula, with the steps that lead to it."""
     import symgrad
+    from symgrad.options import target_of
 
-    form = format or _format_of(output)
+    form = format or format_of(output)
     if style is not Style.INDEX and form not in (Format.TEXT, Format.LATEX):
         raise ArgumentError(
             f"--style {style} is for --format text and latex, not for {form}",
             hint="leave --style out, or choose --format latex",
         )
+    target = target_of(output, "derivation", force=force)
     with _working("deriving"):
         derivation = symgrad.derive(
-            _layer(layer), wrt=_wrt(wrt), functions=_bindings(functions), dims=_sizes(dims)
+            _layer(layer), wrt=wrt_of(wrt), functions=bindings_of(functions), dims=sizes_of(dims)
         )
-        text = _written(derivation, form, style)
-    if output is None:
+        text = written(derivation, form, style)
+    if target is None:
         print(text)
     else:
-        _save(output, text)
+        _save(target, text, form)
 
 
 @app.command(epilog='Example: symgrad compile "σ(W x + b)" --set σ=tanh -o dense_jac.py')
 def compile(
     layer: Layer,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE.py", help="the module to write")
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE.py",
+            help="the module to write, and beside it FILE.report.json with the errors that were "
+            "measured; files that symgrad did not write are kept unless --force is given",
+        ),
     ],
     wrt: Wrt = None,
     functions: Functions = None,
@@ -179,22 +193,27 @@ def compile(
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="validate before handing the module out")
     ] = True,
+    force: Force = False,
 ) -> None:
     """Write LAYER and its derivatives as a module that needs numpy and numba only."""
     import symgrad
+    from symgrad.judge import report_beside
 
     with _working("deriving, compiling and checking" if check else "deriving and compiling"):
         compiled = symgrad.compile(
             _layer(layer),
-            wrt=_wrt(wrt),
-            functions=_bindings(functions),
-            dims=_sizes(dims),
+            wrt=wrt_of(wrt),
+            functions=bindings_of(functions),
+            dims=sizes_of(dims),
             path=output,
             check=check,
+            force=force,
         )
     if compiled.report is not None:
         print(compiled.report)
-    print(f"wrote {output}")
+    beside = report_beside(output)
+    told = compiled.report is not None and beside.is_file()
+    _say(f"wrote {output}, {beside}" if told else f"wrote {output}")
 
 
 @app.command(epilog='Example: symgrad check "tanh(W x + b)" --batch 7 --dim n=5')
@@ -204,18 +223,18 @@ def check(
         typer.Argument(metavar="LAYER|MODULE.py", help="a layer, or a module compiled from one"),
     ],
     functions: Functions = None,
-    batch: Annotated[int | None, typer.Option(min=0, help="samples to check at")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="samples to check at")] = None,
     dims: Dims = None,
     seed: Annotated[int, typer.Option(help="of the random points")] = 0,
 ) -> None:
     """Compare every derivative with finite differences; exit 1 if one disagrees."""
     import symgrad
 
-    options: dict[str, Any] = {"dims": _sizes(dims), "seed": seed}
+    options: dict[str, Any] = {"dims": sizes_of(dims), "seed": seed}
     if batch is not None:
         options["batch"] = batch
     if functions:
-        options["functions"] = _bindings(functions)
+        options["functions"] = bindings_of(functions)
     subject = layer if _is_module(layer) else _layer(layer)
     with _working("checking"):
         report = symgrad.check(subject, **options)
@@ -239,9 +258,9 @@ def show(
         text = symgrad.show_stage(
             _layer(layer),
             stage.value,
-            wrt=_wrt(wrt),
-            functions=_bindings(functions),
-            dims=_sizes(dims),
+            wrt=wrt_of(wrt),
+            functions=bindings_of(functions),
+            dims=sizes_of(dims),
         )
     print(text)
 
@@ -269,7 +288,7 @@ def _print_help(arguments: list[str]) -> object:
     return code
 
 
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, arguments: Sequence[str]) -> int:
     """Say on stderr what went wrong, once, and return the exit code that goes with it."""
     if isinstance(error, InternalError):
         _say(f"{type(error).__name__}: {error}")
@@ -278,7 +297,7 @@ def _explain(error: Exception) -> int:
         _say(f"{type(error).__name__}: {error}")
         return FAILED if isinstance(error, ValidationError) else WRONG_INPUT
     if usage := getattr(error, "format_message", None):  # typer's own: options, arguments
-        _say(f"{usage()}\nsee: symgrad --help")
+        _say(f"{usage()}\n{_dash_hint(arguments)}see: symgrad --help")
         return WRONG_INPUT
     if isinstance(error, OSError):
         _say(f"cannot use {error.filename or 'a file'}: {error.strerror or error}")
@@ -291,6 +310,18 @@ def _explain(error: Exception) -> int:
         "this is a fault of symgrad; please report it with the layer and what --debug prints"
     )
     return OUR_FAULT
+
+
+def _dash_hint(arguments: Sequence[str]) -> str:
+    """Return a line about `--` if an argument with a minus is rather a text than an option."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    for before, argument in pairwise(options):
+        is_value = before == "-o" or before.startswith("--")
+        if not is_value and re.match(r"-(?!o)[^-]|--(?![a-z-]+(=|$))", argument):
+            quoted = shlex.quote(argument)
+            command = f"symgrad {options[0]} -- {quoted}"
+            return f"a layer that begins with a minus goes after two more: {command}\n"
+    return ""
 
 
 def _layer(text: str) -> ReadLayer:
@@ -311,72 +342,11 @@ def _is_module(text: str) -> bool:
     return "\n" not in text and text.endswith(".py")
 
 
-def _wrt(options: list[str] | None) -> str | list[str]:
-    """Return the selection: one word as it is, several as a list."""
-    names = [name.strip() for option in options or () for name in option.split(",")]
-    names = [name for name in names if name]
-    if not names:
-        return "params"
-    return names[0] if len(names) == 1 else names
+def _save(output: Path, text: str, form: Format) -> None:
+    """Write a derivation, signed in the way of its format, and say so."""
+    from symgrad.build import SIGNATURE, write
 
-
-def _pairs(options: list[str] | None, option_name: str, example: str) -> dict[str, str]:
-    """Split NAME=VALUE options, which commas may also join."""
-    pairs: dict[str, str] = {}
-    for option in options or ():
-        for part in option.split(","):
-            name, equals, value = (piece.strip() for piece in part.partition("="))
-            if not (name and equals and value):
-                raise ArgumentError(
-                    f"{option_name} {part!r} is not NAME=VALUE",
-                    hint=f"write {option_name} {example}",
-                )
-            if pairs.setdefault(name, value) != value:
-                raise ArgumentError(f"{option_name} gives {name} twice: {pairs[name]} and {value}")
-    return pairs
-
-
-def _bindings(options: list[str] | None) -> dict[str, str]:
-    return _pairs(options, "--set", "σ=tanh")
-
-
-def _sizes(options: list[str] | None) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for name, value in _pairs(options, "--dim", "m=1").items():
-        if not (value.isascii() and value.isdigit()):
-            raise ArgumentError(
-                f"--dim {name}={value}: a size is a whole number, 0 or more",
-                hint=f"write --dim {name}=3",
-            )
-        sizes[name] = int(value)
-    return sizes
-
-
-def _format_of(output: Path | None) -> Format:
-    """Return the format that the ending of a file stands for."""
-    endings = {".tex": Format.TEX, ".md": Format.MARKDOWN, ".html": Format.HTML}
-    return endings.get(output.suffix, Format.TEXT) if output else Format.TEXT
-
-
-def _written(derivation: Explanation, form: Format, style: Style) -> str:
-    letters: Literal["index", "matrix"] = "matrix" if style is Style.MATRIX else "index"
-    match form:
-        case Format.TEXT:
-            return derivation.text(style=letters)
-        case Format.LATEX:
-            return derivation.latex(style=letters)
-        case Format.TEX:
-            return derivation.tex()
-        case Format.MARKDOWN:
-            return derivation.markdown()
-        case Format.HTML:
-            return derivation.html()
-
-
-def _save(output: Path, text: str) -> None:
-    from symgrad.build import write
-
-    write(output, text if text.endswith("\n") else text + "\n")
+    write(output, f"{text.rstrip()}\n{comment(SIGNATURE, form)}\n")
     _say(f"wrote {output}")
 
 

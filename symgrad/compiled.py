@@ -15,14 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ShapeError
+from symgrad import build as building
+from symgrad.errors import ArgumentError, ShapeError, similar
 from symgrad.forms import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
 from symgrad.generation.publics import form_names, own_name
+from symgrad.jacobians import Jacobians
+from symgrad.memory import within_memory
 from symgrad.program import BATCH
 from symgrad.select import Wrt, choose
-from symgrad.structured import Block, Jacobians, Pass
+from symgrad.structured import Block, Pass
 from symgrad.syntax import Layer
 from symgrad.validate import Report
 
@@ -41,6 +44,7 @@ class Compiled:
     wrt: tuple[str, ...]
     _batched: bool = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
+    _read: frozenset[str] = field(init=False, repr=False)
     _table: tuple[tuple[tuple[str, str], Structured, Caption, bool], ...] = field(
         init=False, repr=False
     )
@@ -51,6 +55,7 @@ class Compiled:
         inputs = {a.name for a in program.arrays if a.role == "input"}
         self._batched = any(a.batched for a in program.arrays)
         self._sizes = tuple(size_dims(program))
+        self._read = frozenset(a for s in self.forms.structured for a in s.arrays)
         self._table = tuple(
             (key, s, self.captions[key], s.jacobian.parameter in inputs)
             for s in self.forms.structured
@@ -66,6 +71,17 @@ class Compiled:
     def __repr__(self) -> str:
         outputs = ", ".join(self.forms.program.outputs)
         return f"Compiled({self.name}: {outputs} wrt {', '.join(self.wrt)}; {self.path})"
+
+    def __copy__(self) -> Compiled:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Compiled:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the text of the module in its place; whoever unpickles it builds it again."""
+        nouns = (self.layer, self.forms, self.captions, self.report, self.wrt)
+        return _again, (self.source, self.path, *nouns)
 
     def select(self, wrt: Wrt) -> Compiled:
         """Return the same module restricted to some of its arrays; nothing is compiled.
@@ -87,11 +103,13 @@ class Compiled:
             names,
         )
 
+    @within_memory
     def forward(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the output `[B, *out]`, or a tuple of them."""
         arrays, keywords, _ = self._bind("forward", args, kwargs)
         return self.module.forward(*arrays, **keywords)
 
+    @within_memory
     def jacobian(self, /, *args: Any, **kwargs: Any) -> Jacobians:
         """Return all selected Jacobians, structured, from one pass; nothing dense is built."""
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
@@ -108,6 +126,7 @@ class Compiled:
         several = len(outputs) > 1
         return Jacobians(outputs if several else outputs[0], blocks, several)
 
+    @within_memory
     def gradient(
         self,
         /,
@@ -141,6 +160,7 @@ class Compiled:
         found = form(*arrays, tuple(ones) if len(ones) > 1 else ones[0], **keywords)
         return {n: g for n, g in found.items() if n in self.wrt}
 
+    @within_memory
     def pullback(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
         """Return the output and `pull`: u `[B, *out]` -> {θ: Σ u·J}.
 
@@ -148,23 +168,26 @@ class Compiled:
         """
         arrays, keywords, _ = self._bind("pullback", args, kwargs)
         arrays = _own(arrays)
-        value, pull = self.module.pullback(*arrays, **keywords)
+        value, back = self.module.pullback(*arrays, **keywords)
 
-        def selected(u: Any) -> dict[str, Any]:
-            return {n: g for n, g in pull(u).items() if n in self.wrt}
+        def pull(u: Any) -> dict[str, Any]:
+            return {n: g for n, g in back(u).items() if n in self.wrt}
 
-        return value, selected
+        return value, pull
 
+    @within_memory
     def vjp(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_b Σ_out u · J}; the last argument is u `[B, *out]`."""
         return self._selected(self.module.vjp, "vjp", args, kwargs)
 
+    @within_memory
     def vjp_per_sample(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_out u · J for every sample, `[B, *p]`}; the last argument is u."""
         return self._selected(self.module.vjp_per_sample, "vjp_per_sample", args, kwargs)
 
     per_sample_vjp = vjp_per_sample
 
+    @within_memory
     def jvp(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return J t; the last argument is a mapping of tangents, missing ones are zero."""
         arrays, keywords, extra = self._bind("jvp", args, kwargs, ("tangents",))
@@ -172,8 +195,9 @@ class Compiled:
             [n for n in extra[0] if n not in self.wrt] if isinstance(extra[0], Mapping) else []
         )
         if unknown:
+            known = ", ".join(self.wrt)
             raise ArgumentError(
-                f"{self.name}: no tangent for {unknown[0]!r}; expected some of {self.wrt}"
+                f"{self.name}.jvp: no tangent for {unknown[0]!r}; expected some of {known}"
             )
         return self.module.jvp(*arrays, extra[0], **keywords)
 
@@ -181,13 +205,16 @@ class Compiled:
         """Give the module's `jac_θ`, `jac_θ_compact` and `jac_θ_factors`."""
         if name.startswith("jac_") and name in form_names(self.forms, self.wrt):
             return partial(self._form, name)
-        raise AttributeError(
-            f"the compiled layer {self.name!r} has no {name!r}; it differentiates with respect to "
-            f"{', '.join(self.wrt)}"
-        )
+        message = f"the compiled layer {self.name!r} has no {name!r}"
+        if name.startswith("jac_"):
+            message += f"; it differentiates with respect to {', '.join(self.wrt)}"
+        elif near := similar(name, [n for n in dir(type(self)) if not n.startswith("_")]):
+            message += f"; did you mean {near}?"
+        raise AttributeError(message)
 
     # ------------------------------------------------------------ arguments
 
+    @within_memory
     def _form(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         word = own_name("out", [a.name for a in self.forms.program.arrays])
         out = {word: kwargs.pop(word)} if word in kwargs else {}
@@ -215,44 +242,31 @@ class Compiled:
         Arrays come in declared order, by keyword, or as one mapping after the positional ones.
         Raises ArgumentError naming what is missing, doubled or unknown.
         """
+        where = f"{self.name}.{form}"
         declared = self.forms.program.arrays
+        known = [a.name for a in declared]
         order = [a.name for a in declared if a.default is None]
-        given: dict[str, Any] = {}
+        after = f" and then {', '.join(extra_names)}" if extra_names else ""
+        expected = f"expected {', '.join(order)}{after}"
         positional = list(args)
         tail: list[Any] = []
         for name in reversed(extra_names):
-            if name in kwargs and name not in {a.name for a in declared}:
+            if name in kwargs and name not in known:
                 tail.insert(0, kwargs.pop(name))
             elif positional:
                 tail.insert(0, positional.pop())
             else:
-                raise ArgumentError(f"{self.name}.{form}: {name} is missing")
-        if positional and isinstance(positional[-1], Mapping):
-            given.update(positional.pop())
-        where = f"{self.name}.{form}"
-        if len(positional) > len(order):
-            raise ArgumentError(
-                f"{where} takes {len(order)} arrays ({', '.join(order)}), got {len(positional)}"
-            )
-        for name, value in zip(order, positional, strict=False):
-            if name in given:
-                raise ArgumentError(f"{where}: {name} is given twice")
-            given[name] = value
-        for name, value in kwargs.items():
-            if name in given:
-                raise ArgumentError(f"{where}: {name} is given twice")
-            given[name] = value
-        known = {a.name for a in declared}
+                raise ArgumentError(f"{where}: {name} is missing; {expected}")
+        given = _named(where, order, positional, kwargs)
         for name in given:
             if name not in known:
-                raise ArgumentError(
-                    f"{where}: no array is called {name}; expected {', '.join(order)}"
-                )
+                near = similar(str(name), known)
+                meant = f"did you mean {near}?" if near else f"expected {', '.join(known)}"
+                raise ArgumentError(f"{where}: no array is called {name}; {meant}")
         missing = [n for n in order if n not in given]
         if missing:
-            raise ArgumentError(
-                f"{where}: {', '.join(missing)} missing; expected {', '.join(order)}"
-            )
+            verb = "is" if len(missing) == 1 else "are"
+            raise ArgumentError(f"{where}: {', '.join(missing)} {verb} missing; {expected}")
         keywords = {
             a.name: given[a.name] for a in declared if a.default is not None and a.name in given
         }
@@ -280,7 +294,41 @@ class Compiled:
         assert definition is not None
         if self._batched and self.forms.program.batch not in definition.indices:
             value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
+        elif output in self._read:  # callers may write into what they get
+            value = value.copy()
         return value[0] if done.single and self._batched else value
+
+
+def _named(
+    where: str, order: Sequence[str], positional: list[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return arrays by name, a mapping at the end of the positional ones among them."""
+    given: dict[str, Any] = {}
+    if positional and isinstance(positional[-1], Mapping):
+        given.update(positional.pop())
+    if len(positional) > len(order):
+        raise ArgumentError(
+            f"{where} takes {len(order)} arrays ({', '.join(order)}), got {len(positional)}"
+        )
+    for name, value in (*zip(order, positional, strict=False), *keywords.items()):
+        if name in given:
+            raise ArgumentError(f"{where}: {name} is given twice")
+        given[name] = value
+    return given
+
+
+def _again(
+    source: str,
+    path: Path,
+    layer: Layer,
+    forms: Forms,
+    captions: Mapping[tuple[str, str], Caption],
+    report: Report | None,
+    wrt: tuple[str, ...],
+) -> Compiled:
+    """Return a compiled layer that was pickled; kernels that the cache holds are not made anew."""
+    module, file = building.again(source, path)
+    return Compiled(layer, forms, module, file, source, captions, report, wrt)
 
 
 def _own(arrays: Sequence[Any]) -> list[Any]:

@@ -130,6 +130,10 @@ class ArgumentError(SymgradError, TypeError):
     """A call got the wrong number or kind of arrays."""
 
 
+class TooLargeError(SymgradError, MemoryError):
+    """An array is larger than the memory there is."""
+
+
 class DerivationError(SymgradError, NotImplementedError):
     """The derivative asked for has no closed form here."""
 

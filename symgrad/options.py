@@ -13,6 +13,7 @@ from operator import index
 from pathlib import Path
 from typing import Any, SupportsIndex
 
+from symgrad.build import is_replaceable
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, LayerSyntaxError, ShapeError, similar
 from symgrad.language.characters import fold
@@ -130,8 +131,11 @@ def whole(value: object, what: str, least: int | None = None) -> int:
     return number
 
 
-def target_of(path: object) -> Path | None:
-    """Return where a module is to be written; raise ArgumentError if it cannot be."""
+def target_of(path: object, kind: str = "module", *, force: bool = False) -> Path | None:
+    """Return where something is to be written; raise ArgumentError if it cannot or must not be.
+
+    A file that symgrad did not write is kept unless `force` is given; a layer is always kept.
+    """
     if path is None:
         return None
     if not isinstance(path, (str, os.PathLike)):
@@ -139,14 +143,24 @@ def target_of(path: object) -> Path | None:
         raise ArgumentError(message, hint='as in path="dense_jac.py"')
     target = Path(path)
     if target.suffix == ".sg":
-        message = f"{target} is the name of a layer, not of a module"
-        raise ArgumentError(message, hint="give the module a name that ends in .py")
+        message = f"{target} is the name of a layer, not of a {kind}"
+        raise ArgumentError(message, hint=f"give the {kind} a name with another ending")
     if target.is_dir():
         raise ArgumentError(f"cannot write {target}: it is a folder", hint="name a file in it")
     if not target.parent.is_dir():
         message = f"cannot write {target}: there is no folder {target.parent}"
         raise ArgumentError(message, hint="make the folder first")
+    if not force:
+        require_replaceable(target)
     return target
+
+
+def require_replaceable(target: Path) -> None:
+    """Raise ArgumentError for a file with anything in it that symgrad did not write."""
+    if not is_replaceable(target):
+        message = f"{target} exists and was not written by symgrad: it is left as it is"
+        hint = "choose another name, or overwrite it with --force (in Python force=True)"
+        raise ArgumentError(message, hint=hint)
 
 
 def stage_of(stage: object) -> str:

@@ -6,21 +6,24 @@ A product form is an einsum over the factors; a delta renames an axis, so zeros 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from symgrad import build as building
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.forms import FactoredTerm, Structured
 from symgrad.generation.captions import Caption
+from symgrad.memory import within_memory
 from symgrad.program import BATCH, Affine, Index
 
 Values = NDArray[Any]
-Key = Any
 Pieces = tuple[dict[Index, Index], list[Values], list[tuple[Index, ...]]]
 """A renaming of axes by deltas, factor arrays, and the axes of each."""
 
@@ -36,6 +39,20 @@ class Pass:
     dtype: Any
     single: bool
     values: Mapping[str, Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the text of the module in its place."""
+        rest = (getattr(self, name) for name in self.__slots__ if name != "module")
+        return _again, (building.text_of(self.module), Path(str(self.module.__file__)), *rest)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Pass:
+        copies = {n: deepcopy(getattr(self, n), memo) for n in self.__slots__ if n != "module"}
+        return Pass(self.module, **copies)
+
+
+def _again(source: str, path: Path, *rest: Any) -> Pass:
+    """Return a pass that was pickled."""
+    return Pass(building.again(source, path)[0], *rest)
 
 
 class Block:
@@ -68,6 +85,11 @@ class Block:
         return own if self._done.single or not self._has_batch else (self._batch, *own)
 
     @property
+    def ndim(self) -> int:
+        """The number of axes of the dense array."""
+        return len(self.shape)
+
+    @property
     def dtype(self) -> Any:
         """The dtype of all its arrays."""
         return self._done.dtype
@@ -87,17 +109,20 @@ class Block:
         """The letters that structure and formula use for the axes of the dense array."""
         return self._words.axes[1:] if self._done.single and self._has_batch else self._words.axes
 
-    def __repr__(self) -> str:
+    @property
+    def _title(self) -> str:
         jacobian = self._structured.jacobian
-        return (
-            f"d{jacobian.output}/d{jacobian.parameter}[{', '.join(self.axes)}] of shape "
-            f"{self.shape} = {self.formula}"
-        )
+        return f"d{jacobian.output}/d{jacobian.parameter}"
+
+    def __repr__(self) -> str:
+        axes = ", ".join(self.axes)
+        return f"{self._title}[{axes}] of shape {self.shape} = {self.formula}"
 
     def dense(self, out: Values | None = None) -> Values:
         """Return the array `[B, *out, *p]`, written into `out` if it is given.
 
-        Raises ShapeError or ArgumentError if `out` does not fit.
+        Raises ShapeError or ArgumentError if `out` does not fit, TooLargeError if memory cannot
+        hold the array.
         """
         return self._expand("dense", out)
 
@@ -107,7 +132,10 @@ class Block:
         return self._expand(kind, None)
 
     def factors(self) -> dict[str, Values]:
-        """Return the factor arrays by the names that `formula` uses."""
+        """Return the factor arrays by the names that `formula` uses.
+
+        They are what this Jacobian is made of, not copies: copy them before writing into them.
+        """
         found = {}
         for term in self._structured.terms:
             for factor in term.factors:
@@ -132,12 +160,28 @@ class Block:
             found[lookup.array] = array[0] if batched and self._done.single else array
         return found
 
+    def __getitem__(self, key: object) -> Values:
+        raise ArgumentError(
+            f"{self._title} is structured and has no entries to index",
+            hint="make an array of it first: .dense()[...], or np.asarray(...)",
+        )
+
+    __iter__ = None
+    """Without it Python would iterate by `__getitem__`."""
+
+    def __getattr__(self, name: str) -> Any:
+        message = f"a structured Jacobian has no {name!r}"
+        if not name.startswith("_") and hasattr(np.ndarray, name):
+            message += f"; an array has: .dense().{name}, or np.asarray(...).{name}"
+        raise AttributeError(message)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
             raise ValueError("a structured Jacobian becomes an array only by making one")
         dense = np.asarray(self.dense())  # of one sample of scalars it is a number
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
+    @within_memory
     def jvp(self, v: Any) -> Values:
         """Return J v: `[*p]` (inputs: `[B, *in]`) to `[B, *out]`."""
         jacobian = self._structured.jacobian
@@ -146,16 +190,19 @@ class Block:
         out = (*((self._b,) if self._has_batch else ()), *jacobian.out)
         return self._leave(self._contract(tangent, labels, out))
 
+    @within_memory
     def vjp(self, u: Any) -> Values:
         """Return Σ_b Σ_out u · J: `[B, *out]` to `[*p]`; inputs keep their batch axis."""
         batch = (self._b,) if self._is_input else ()
         result = self._back(u, batch)
         return result[0] if self._is_input and self._done.single else result
 
+    @within_memory
     def per_sample_vjp(self, u: Any) -> Values:
         """Return Σ_out u · J for every sample: `[B, *out]` to `[B, *p]`."""
         return self._leave(self._back(u, (self._b,) if self._has_batch else ()))
 
+    @within_memory
     def norm(self) -> Values:
         """Return the Frobenius norm for every sample, `[B]`."""
         batch = (self._b,) if self._has_batch else ()
@@ -276,7 +323,10 @@ class Block:
 
     def _vector(self, name: str, value: Any, axes: Sequence[Index], batched: bool) -> Values:
         """Return a checked vector with its batch axis."""
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ArgumentError(f"{self._name}: {name} is no array: {error}") from None
         if array.dtype.kind not in "fiub":
             raise ArgumentError(f"{self._name}: {name} has dtype {array.dtype}, expected numbers")
         own = tuple(self._size(i) for i in axes)
@@ -305,72 +355,3 @@ class Block:
 
 
 _BATCH_INDEX = Index("b", BATCH, 0)
-
-
-class Jacobians(Mapping[Key, Block]):
-    """All selected Jacobians of one call: θ -> Block, or (output, θ) -> Block.
-
-    `value` is the output of the same pass (a tuple for several outputs).
-    """
-
-    def __init__(self, value: Any, blocks: dict[tuple[str, str], Block], several: bool) -> None:
-        self.value = value
-        self._several = several
-        self._blocks = {(k if several else k[1]): b for k, b in blocks.items()}
-        self._by_pair = blocks
-
-    def __getitem__(self, key: Key) -> Block:
-        try:
-            return self._blocks[key]
-        except KeyError:
-            known = ", ".join(map(repr, self._blocks))
-            raise KeyError(f"no Jacobian for {key!r}; there are {known}") from None
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._blocks)
-
-    def __len__(self) -> int:
-        return len(self._blocks)
-
-    def __repr__(self) -> str:
-        return "\n".join(map(repr, self._blocks.values()))
-
-    def vjp(self, u: Any) -> dict[str, Values]:
-        """Return {θ: Σ_b Σ_out u · J}; `u` is a tuple where there are several outputs."""
-        return self._backward(u, "vjp")
-
-    def per_sample_vjp(self, u: Any) -> dict[str, Values]:
-        """Return {θ: Σ_out u · J for every sample}."""
-        return self._backward(u, "per_sample_vjp")
-
-    def _vectors(self, u: Any, count: int) -> Sequence[Any]:
-        if not self._several:
-            return (u,)
-        if not isinstance(u, (tuple, list)) or len(u) != count:
-            raise ArgumentError(f"u must be a tuple of {count} arrays, one an output")
-        return u
-
-    def _backward(self, u: Any, form: str) -> dict[str, Values]:
-        outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
-        given = dict(zip(outputs, self._vectors(u, len(outputs)), strict=True))
-        total: dict[str, Values] = {}
-        for (output, parameter), block in self._by_pair.items():
-            part = getattr(block, form)(given[output])
-            total[parameter] = part if parameter not in total else total[parameter] + part
-        return total
-
-    def jvp(self, tangents: Mapping[str, Any]) -> Any:
-        """Return J t for {θ: tangent}; missing ones are zero. A tuple for several outputs."""
-        known = list(dict.fromkeys(parameter for _, parameter in self._by_pair))
-        if not isinstance(tangents, Mapping):
-            raise ArgumentError("tangents must be a mapping of names to arrays")
-        for name in tangents:
-            if name not in known:
-                raise ArgumentError(f"no tangent for {name!r}; expected some of {known}")
-        values = self.value if self._several else (self.value,)
-        outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
-        totals = {o: np.zeros_like(v) for o, v in zip(outputs, values, strict=True)}
-        for (output, parameter), block in self._by_pair.items():
-            if parameter in tangents:
-                totals[output] = totals[output] + block.jvp(tangents[parameter])
-        return tuple(totals.values()) if self._several else totals[outputs[0]]

@@ -293,6 +293,10 @@ class Layer:
         """Return the declaration of `name`, or None."""
         return next((d for d in self.declarations if d.name == name), None)
 
+    def __repr__(self) -> str:
+        arrays = ", ".join(d.name for d in self.declarations)
+        return f'Layer("{self.name}": {arrays} -> {", ".join(self.output_names)})'
+
     def __str__(self) -> str:
         from symgrad.write import write
 

@@ -58,6 +58,14 @@ class Agreement:
     kinks: int
     ok: bool
 
+    def verdict(self, several: bool) -> str:
+        """Say how it went in a few words; with `several` oracles, against which."""
+        if not self.ok:
+            return f"WRONG at {list(self.where)}: {self.analytic:.9g}, not {self.expected:.9g}"
+        if not self.entries:
+            return "only kinks" if self.kinks else "nothing to compare"
+        return f"ok against {self.oracle}" if several else "ok"
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -74,6 +82,9 @@ class Report:
         """Whether every Jacobian agrees with every oracle."""
         return all(agreement.ok for agreement in self.agreements)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         points = "; ".join(
             " ".join(f"{name}={size}" for name, size in sizes) or "no dims" for sizes in self.sizes
@@ -88,11 +99,7 @@ class Report:
                 "[" + ",".join(map(str, a.where)) + "]",
                 str(a.entries),
                 str(a.kinks),
-                f"ok against {a.oracle}"
-                if a.ok and several
-                else "ok"
-                if a.ok
-                else f"WRONG at {list(a.where)}: {a.analytic:.9g}, not {a.expected:.9g}",
+                a.verdict(several),
             )
             for a in self.agreements
         ]

@@ -265,3 +265,46 @@ def test_an_unknown_keyword_is_refused_by_the_function_that_was_called(call):
         call("tanh(x)", foo=1)
     assert "inputs, params, consts, domain, name" in caught.value.hint
     assert "wrt" in caught.value.hint
+
+
+# ------------------------------------------------------------------ how things show themselves
+
+
+def test_what_a_prompt_shows_is_short():
+    layer = sg.layer(FULL, name="dense")
+    assert repr(layer) == 'Layer("dense": x, W, b, eps -> y)'
+    jac = sg.compile(layer)
+    assert "dense: y wrt W, b" in repr(jac) and "\n" not in repr(jac)
+    assert repr(jac.report) == str(jac.report)
+    J = jac.jacobian(np.ones((5, 2)), np.ones((3, 2)), np.ones(3))
+    assert repr(J["b"]) == "dy/db[b, i, j] of shape (5, 3, 3) = delta(i, j) * J[b, i]"
+    assert repr(J).splitlines() == [repr(block) for block in J.values()]
+
+
+def test_a_long_list_of_jacobians_is_cut():
+    names = [f"w{k}" for k in range(30)]
+    jac = sg.compile(" + ".join(f"{w} * x" for w in names), inputs={"x": ""}, check=False,
+                     params=dict.fromkeys(names, ""))  # fmt: skip
+    shown = repr(jac.jacobian(np.ones(2), *[1.0] * 30)).splitlines()
+    assert len(shown) == 20
+    assert shown[-1] == "... and 11 more"
+
+
+def test_a_module_is_written_over_modules_only(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("print('mine')\n")
+    with pytest.raises(sg.ArgumentError, match=r"mine\.py exists.*\n.*force=True"):
+        sg.compile(FULL, path=path, check=False)
+    assert path.read_text() == "print('mine')\n"
+    assert sg.compile(FULL, path=path, check=False, force=True).path == path
+    assert sg.compile(FULL, path=path, check=False, wrt="W").wrt == ("W",)
+
+
+def test_a_check_takes_what_is_compiled_as_it_is(tmp_path):
+    path = tmp_path / "dense_jac.py"
+    jac = sg.compile(FULL, path=path, check=False, wrt="all")
+    assert {a.parameter for a in sg.check(jac.select("W")).agreements} == {"W"}
+    assert {a.parameter for a in sg.check(path, "b").agreements} == {"b"}
+    for wrong in ({"functions": {"σ": "tanh"}}, {"params": {"W": "m n"}}):
+        with pytest.raises(sg.ArgumentError, match="compiled already"):
+            sg.check(jac, **wrong)

@@ -415,9 +415,9 @@ def gather():
 
 # arrays, keywords | class | all in the message
 ARRAYS = {
-    "too few": ((X, MATRIX), {}, ARGUMENT, ["dense", "b missing", "x, W, b"]),
+    "too few": ((X, MATRIX), {}, ARGUMENT, ["dense", "b is missing", "x, W, b"]),
     "too many": ((X, MATRIX, B, B), {}, ARGUMENT, ["dense", "3 arrays (x, W, b)", "got 4"]),
-    "missing by keyword": ((X,), {"W": MATRIX}, ARGUMENT, ["dense", "b missing"]),
+    "missing by keyword": ((X,), {"W": MATRIX}, ARGUMENT, ["dense", "b is missing"]),
     "doubled": ((X, MATRIX, B), {"b": B}, ARGUMENT, ["dense", "b is given twice"]),
     "doubled by a mapping": ((X, MATRIX, {"W": MATRIX, "b": B}), {}, ARGUMENT, ["W", "twice"]),
     "unknown": ((X, MATRIX, B), {"c": B}, ARGUMENT, ["dense", "called c", "x, W, b"]),
@@ -487,7 +487,7 @@ def test_indices_are_integers(gather, t):
 def test_wrong_second_arguments_are_named(dense):
     for call, kind, word in (
         (lambda: dense.vjp(X, MATRIX, B, np.ones(3)), SHAPE, r"dense: u has shape \(3,\)"),
-        (lambda: dense.vjp(X, MATRIX, B), ARGUMENT, "b missing"),
+        (lambda: dense.vjp(X, MATRIX, B), ARGUMENT, "b is missing; expected x, W, b and then u"),
         (lambda: dense.jvp(X, MATRIX, B, {"q": B}), ARGUMENT, "no tangent for 'q'"),
         (lambda: dense.jvp(X, MATRIX, B, {"W": B}), SHAPE, r"expected \(2, 3\)"),
         (lambda: dense.jvp(X, MATRIX, B, 3), ARGUMENT, "tangents must be a mapping"),

@@ -28,6 +28,7 @@ b: param[m]
 z = W @ x + b
 y = tanh(z)
 '''
+OLD = '"""An older module."""\nSYMGRAD_VERSION = "0"\n'
 TEXT = "∂y_i/∂W_jk = δ_ij σ'(z_i) x_k"
 COMMANDS = ("demo", "derive", "compile", "check", "show")
 ASSUMED = (
@@ -161,7 +162,7 @@ def test_compile_writes_a_module_and_says_how_it_was_checked(tmp_path, capsys):
     assert cli.main(["compile", FULL, "-o", str(path)]) == 0
     out, err = capsys.readouterr()
     assert re.search(r"^dy/dW .* ok$", out, re.MULTILINE)
-    assert out.endswith(f"wrote {path}\n") and err == ""
+    assert err == f"wrote {path}, {path.with_suffix('.report.json')}\n"
     compiled = symgrad.compile(FULL)
     assert path.read_text(encoding="utf-8") == compiled.source
 
@@ -170,7 +171,9 @@ def test_compile_takes_no_check_dim_set_and_wrt(tmp_path, capsys):
     path = tmp_path / "a.py"
     options = ["--no-check", "--dim", "n=6", "--set", "σ=tanh", "--wrt", "W"]
     assert cli.main(["compile", LAYER, "-o", str(path), *options]) == 0
-    assert capsys.readouterr().out == f"wrote {path}\n"
+    out, err = capsys.readouterr()
+    assert out == "" and err.endswith(f"wrote {path}\n")
+    assert not path.with_suffix(".report.json").exists()
     text = path.read_text(encoding="utf-8")
     assert re.search(r"^WRT = \(?.*W", text, re.MULTILINE)
     assert "def jac_W(" in text and "def jac_b(" not in text
@@ -189,11 +192,77 @@ def test_compile_takes_no_check_dim_set_and_wrt(tmp_path, capsys):
 def test_a_failed_compilation_leaves_the_old_file_and_no_other(tmp_path, capsys, layer, code, said):
     path = tmp_path / "out" / "a.py"
     path.parent.mkdir()
-    path.write_text("# mine\n")
+    path.write_text(OLD)
     assert cli.main(["compile", layer, "-o", str(path)]) == code
     assert said in capsys.readouterr().err
-    assert path.read_text() == "# mine\n"
+    assert path.read_text() == OLD
     assert [p.name for p in path.parent.iterdir()] == ["a.py"]
+
+
+@pytest.mark.parametrize("command", [["compile", BOUND, "--no-check"], ["derive", LAYER]])
+@pytest.mark.parametrize("ending", ["py", "tex", "md", "html", "txt"])
+def test_only_what_symgrad_wrote_is_overwritten_unless_forced(tmp_path, capsys, command, ending):
+    path = tmp_path / f"out.{ending}"
+    path.write_text("mine\n")
+    assert cli.main([*command, "-o", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert str(path) in said and "--force" in said and "\nwrote" not in said
+    assert path.read_text() == "mine\n"
+    assert cli.main([*command, "-o", str(path), "--force"]) == 0
+    first = path.read_bytes()
+    assert b"mine" not in first
+    assert cli.main([*command, "-o", str(path)]) == 0, "what symgrad wrote it may write again"
+    assert path.read_bytes() == first
+    path.write_text("\n")
+    assert cli.main([*command, "-o", str(path)]) == 0, "an empty file holds nothing to lose"
+
+
+def test_a_foreign_report_is_kept_and_an_old_one_does_not_stay(tmp_path, capsys):
+    path, report = tmp_path / "a.py", tmp_path / "a.report.json"
+    report.write_text('{"mine": 1}\n')
+    assert cli.main(["compile", BOUND, "-o", str(path)]) == 2
+    assert str(report) in capsys.readouterr().err
+    assert not path.exists() and report.read_text() == '{"mine": 1}\n'
+    assert cli.main(["compile", BOUND, "-o", str(path), "--force"]) == 0
+    assert '"agreements"' in report.read_text()
+    assert cli.main(["compile", BOUND, "-o", str(path)]) == 0
+    assert cli.main(["compile", BOUND, "-o", str(path), "--no-check"]) == 0
+    assert not report.exists(), "it was about another module"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no /dev/stdout")
+def test_a_derivation_can_be_written_to_a_device():
+    done = run("derive", BOUND, "-o", "/dev/stdout")
+    assert done.returncode == 0
+    assert "∂y".encode() in done.stdout
+
+
+def test_the_help_says_which_files_are_written_and_kept(capsys):
+    for command, words in (("derive", "--force"), ("compile", "FILE.report.json")):
+        assert cli.main([command, "--help"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert words in shown
+        assert "did not write" in shown and "kept unless --force is given" in shown
+
+
+@pytest.mark.parametrize("text", ["-W x", "-1", "-sin(x)", "--W x"])
+@pytest.mark.parametrize("before", [[], ["--wrt", "W"]])
+def test_a_text_that_begins_with_a_minus_is_told_where_it_goes(capsys, text, before):
+    assert cli.main(["derive", *before, text]) == 2
+    assert f"symgrad derive -- {shlex.quote(text)}" in capsys.readouterr().err
+    assert cli.main(["derive", "--stile", "x"]) == 2
+    assert "minus" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sizes", [["--dim", "m=0"], ["--dim", "n=0,m=0"]])
+def test_a_check_of_nothing_is_no_check(capsys, sizes):
+    assert cli.main(["check", BOUND, *sizes]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "nothing was checked" in err and "m=0" in err
+    assert cli.main(["check", BOUND, "--dim", "n=0"]) == 0, "the bias is there"
+    rows = capsys.readouterr().out.splitlines()
+    assert all("nothing to compare" in row for row in rows if row.startswith("dy/dW"))
+    assert all("ok" in row for row in rows if row.startswith("dy/db"))
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path, capsys):
@@ -388,6 +457,7 @@ def test_debug_after_two_dashes_is_text(capsys):
         (["derive", ""], "empty"),
         (["compile", LAYER], "--output"),
         (["check", LAYER, "--batch", "-1"], "--batch"),
+        (["check", LAYER, "--batch", "0"], "--batch"),
         (["check", BOUND, "--seed", "-1"], "seed"),
         (["show", LAYER, "--stage", "guess"], "guess"),
         (["derivate", LAYER], "derivate"),
@@ -459,8 +529,7 @@ def test_the_module_is_the_command():
 @pytest.mark.slow
 def test_a_pipe_sees_results_only(tmp_path):
     ended = run("compile", FULL, "-o", "a.py", "--no-check")
-    assert (ended.returncode, ended.stderr) == (0, b"")
-    assert ended.stdout.decode().strip() == "wrote a.py"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"wrote a.py\n")
 
 
 @pytest.mark.slow

@@ -8,10 +8,11 @@ import pytest
 import symgrad as sg
 
 DOCS = Path(__file__).parents[1] / "docs"
+FENCE = re.compile(r"```sg\n(.*?)```", re.DOTALL)
 BLOCKS = [
     (page.name, number, text)
     for page in sorted(DOCS.glob("*.md"))
-    for number, text in enumerate(re.findall(r"```sg\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
+    for number, text in enumerate(FENCE.findall(page.read_text("utf-8")))
 ]
 
 

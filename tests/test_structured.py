@@ -385,3 +385,58 @@ def test_a_layer_of_literal_sizes_needs_no_sizes():
     jac = compiled("x: input[2]\nw: param[2]\ny = w * x")
     J = jac.jacobian([[1.0, 2.0]], [3.0, 4.0])
     assert J["w"].dense().tolist() == [[[1.0, 0.0], [0.0, 2.0]]]
+
+
+@pytest.mark.parametrize("name", ["softmax", "dense", "residual", "params_only"])
+def test_writing_into_the_value_changes_no_jacobian(name):
+    one = sample(name)
+    J, K = one.jac.jacobian(**one.arrays), one.jac.jacobian(**one.arrays)
+    J.value[...] = 7.0
+    for key in K:
+        np.testing.assert_array_equal(J[key], K[key])
+
+
+def test_one_number_is_an_array_too():
+    one = sample("scalars", batch=None)
+    J = one.jac.jacobian(**one.arrays)
+    assert {k: np.asarray(b).shape for k, b in J.items()} == {"x": (), "a": (), "b": ()}
+    assert np.asarray(J["a"], dtype=np.float32).dtype == np.float32
+    assert J["a"].ndim == 0
+
+
+def test_a_vector_that_is_no_array_is_refused_as_such():
+    one = sample("two")
+    J, u = one.jac.jacobian(**one.arrays), one.random_u()
+    for form in (lambda: J["s", "W"].vjp(u), lambda: one.jac.vjp(*one.positional, (u, u))):
+        with pytest.raises(sg.ArgumentError, match="is no array"):
+            form()
+
+
+def test_a_name_that_is_not_there_is_answered_with_those_that_are():
+    J = sample("two").jac.jacobian(**sample("two").arrays)
+    with pytest.raises(KeyError, match=r"\(output, array\): there are \('y', 'x'\)"):
+        J["W"]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda j, x, W, b: j.forward(x, W), r"^dense\.forward: b is missing; expected x, W, b$"),
+        (lambda j, x, W, b: j.vjp(x, W, b), r"b is missing; expected x, W, b and then u$"),
+        (lambda j, x, W, b: j.vjp(), r"u is missing; expected x, W, b and then u$"),
+        (lambda j, x, W, b: j.forward(x, W, B=b), r"no array is called B; did you mean b\?"),
+        (lambda j, x, W, b: j.forward(x, W, {"W": W}), "W is given twice"),
+        (lambda j, x, W, b: j.gradient(x, W, b), r"^y has shape \[m\]; a gradient needs a scalar"),
+        (lambda j, x, W, b: j.jvp(x, W, b, {"Q": 1}), r"expected some of x, W, b$"),
+        (lambda j, x, W, b: j.forward(x, W, b[None]), r"shape \(1, 3\), expected \(m,\)$"),
+    ],
+)
+def test_a_wrong_call_says_what_was_expected(call, said):
+    one = sample("dense")
+    with pytest.raises(sg.SymgradError, match=said):
+        call(one.jac, *one.positional)
+
+
+def test_a_wrong_name_of_a_form_is_answered_with_a_near_one():
+    with pytest.raises(AttributeError, match=r"no 'jacobians'; did you mean jacobian\?"):
+        sample("dense").jac.jacobians  # noqa: B018

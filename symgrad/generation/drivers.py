@@ -82,11 +82,12 @@ class Drivers:
         declared = {a.name for a in self.forms.program.arrays}
         lines = self.recalled([a for a in structured.arrays if a not in declared], steps)
         shape = shape_text([i.dim for i in definition.indices])
-        lines.append(f"{target}, copied = _result(out, {shape}, dtype, single, arrays)")
+        name = f"d{structured.jacobian.output}/d{structured.jacobian.parameter}"
+        made = f'_result("{name}", out, {shape}, dtype, single, arrays)'
+        lines.append(f"{target}, copied = {made}")
         lines += steps
         lines.append(f"return _delivered({target}, copied, out, single)")
-        jacobian = structured.jacobian
-        title = f"Return {kind} d{jacobian.output}/d{jacobian.parameter}."
+        title = f"Return {kind} {name}."
         parameters = "arrays, sizes, dtype, v, single, out"
         return self.function(f"_{kind}_{structured.key}", parameters, title, lines)
 

@@ -1,0 +1,123 @@
+"""Judge a module: its outputs by their definitions, its derivatives by differences.
+
+Forms, module -> Report
+What is judged are the functions that users call; a report is kept beside the module it is about.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symgrad import build as building
+from symgrad.emit import Source
+from symgrad.errors import ValidationError
+from symgrad.forms import Forms
+from symgrad.program import Program
+from symgrad.proof.interpret import evaluate_jacobian, interpret
+from symgrad.validate import Report, validate
+
+
+def validated(made: Forms, source: Source, seed: int) -> Report:
+    """Validate the plain-Python twin of a module, once per text and version; return the report.
+
+    Raises ValidationError naming the parameter if a derivative disagrees.
+    """
+    file = building.build(source.text, source.name)
+    stored = file.with_name(f"{file.stem}.seed{seed}.report.json")
+    try:
+        return Report.from_json(json.loads(stored.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        twin = building.load(file, plain=True)
+    names = made.derivation.selection.names
+    report = compare(made, twin, names, seed, 3, {}, exact=False)
+    report.raise_if_failed(made.program.name)
+    write_report(stored, report)
+    return report
+
+
+def compare(
+    made: Forms,
+    module: Any,
+    names: Sequence[str],
+    seed: int,
+    batch: int,
+    sizes: Mapping[str, int],
+    exact: bool,
+) -> Report:
+    """Compare the outputs and dense Jacobians of a module with their oracles.
+
+    `names` are the arrays whose Jacobians are judged; `exact` adds the closed form in many digits.
+    Raises ValidationError for a wrong output.
+    """
+    derivation = made.derivation
+    several = len(made.program.outputs) > 1
+
+    def jacobian_of(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
+        positional = [arrays[a.name] for a in made.program.arrays if a.default is None]
+        keywords = {
+            a.name: arrays[a.name]
+            for a in made.program.arrays
+            if a.default is not None and a.name in arrays
+        }
+        with np.errstate(all="ignore"):
+            value = module.forward(*positional, **keywords)
+            found = module.jacobian(*positional, **keywords)
+        _require_value(made.program, arrays, value if several else (value,))
+        return found if several else {(made.program.outputs[0], k): v for k, v in found.items()}
+
+    def exactly(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
+        return {
+            (j.output, j.parameter): evaluate_jacobian(
+                derivation, j.output, j.parameter, arrays, precision=50
+            )
+            for j in derivation.jacobians
+            if j.parameter in names
+        }
+
+    return validate(
+        made.program,
+        jacobian_of,
+        names,
+        seed=seed,
+        sizes=sizes,
+        batch=batch,
+        exactly=exactly if exact else None,
+    )
+
+
+def _require_value(program: Program, arrays: dict[str, Any], values: Sequence[Any]) -> None:
+    """Refuse a module whose outputs are not what the definitions say.
+
+    Raises ValidationError naming the output, its place and both numbers.
+    """
+    right = interpret(program, arrays)
+    for output, value in zip(program.outputs, values, strict=True):
+        expected = np.broadcast_to(right[output], np.shape(value))
+        scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+        close = np.isclose(value, expected, rtol=1e-9, atol=1e-11 * scale + 1e-12, equal_nan=True)
+        if not np.all(close):
+            where = tuple(int(k) for k in np.argwhere(~close)[0])
+            raise ValidationError(
+                f"{program.name}: {output} at {list(where)} is {value[where]:.12g}, but its "
+                f"definition gives {expected[where]:.12g}",
+                hint="this is a fault of the generated code, not of your layer; please report it",
+            )
+
+
+def write_report(file: Path, report: Report) -> None:
+    """Write the measured errors."""
+    building.write(file, json.dumps(report.to_json(), indent=1) + "\n")
+
+
+def report_beside(module: Path) -> Path:
+    """Return the file that holds the measured errors of a module."""
+    return module.with_suffix(".report.json")
