@@ -10,7 +10,8 @@ import random
 import re
 from dataclasses import dataclass
 
-from fuzz.expressions import Expressions, Shape
+from fuzz.expressions import Shape
+from fuzz.recurrences import Recurrences
 from symgrad.dims import Dim
 
 
@@ -28,7 +29,7 @@ def sketch(seed: int) -> Sketch:
     return _Grower(random.Random(seed)).layer(seed)
 
 
-class _Grower(Expressions):
+class _Grower(Recurrences):
     def layer(self, seed: int) -> Sketch:
         rng = self.rng
         self.roles = rng.choice(
@@ -115,8 +116,12 @@ class _Grower(Expressions):
             else:
                 expr = self.grow(shape, depth, {})
             self.statements.append(f"{name} = {expr}")
-        else:
+        elif style < 0.86:
             shape = self.indexed(name, depth)
+        elif style < 0.96:
+            shape = self.recurrence(name, depth)
+        else:
+            shape = self.looking_back(name, depth)
         self.defined[name] = shape
 
     def indexed(self, name: str, depth: int) -> Shape:
