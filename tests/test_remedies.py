@@ -219,3 +219,31 @@ def test_a_range_that_comes_out_negative_is_told_as_a_size():
 def test_the_jacobian_of_one_sample_of_scalars_is_an_array():
     J = sg.compile("x: input\na: param\ny = a * x", check=False).jacobian(3, 2)
     assert np.asarray(J["a"]) == 3.0
+
+
+ROLES = {
+    "x ⟦input⟧[n]": "has a colon: x: input[n]",
+    "x: ⟦Input⟧[n]": "did you mean input?",
+    "x: ⟦parameter⟧[n]": "did you mean param?",
+    "x: ⟦weight⟧[n]": "did you mean param?",
+    "x: ⟦input(n)⟧": "in brackets: input[n]",
+    "x: param[m ⟦n⟧]": "by commas: W: param[m, n]",
+    "x: ⟦foo⟧[n]": "roles are declared so",
+}
+
+
+@pytest.mark.parametrize("line", ROLES)
+def test_a_declaration_that_is_none_says_how_it_is_written(line):
+    text, place = marked(line + "\ny = x")
+    with pytest.raises(sg.LayerSyntaxError) as caught:
+        sg.layer(text)
+    assert ROLES[line] in caught.value.hint
+    assert (caught.value.span.line, caught.value.span.column) == place
+
+
+@pytest.mark.parametrize("text", ["|x|", "x / ‖x‖", "a ⊗ x", "∂x", "⟨a, x⟩", "tanh（x）"])
+def test_a_sign_of_mathematics_is_answered_with_a_function(text):
+    with pytest.raises(sg.LayerSyntaxError) as caught:
+        sg.layer(text)
+    assert caught.value.hint
+    assert "a line is" not in caught.value.hint

@@ -153,7 +153,7 @@ def _transpose(expr: Call, scope: Scope, context: Context, lower: Lower) -> Valu
     rank = len(value.axes)
     axes = [_axis(item, rank, scope, context) for item in items]
     if sorted(axes) != list(range(rank)):
-        hint = f"name each of the {rank} axes once"
+        hint = f"name each axis, 0 to {rank - 1}, once"
         raise ShapeError("this is no order of the axes", order.span, hint=hint)
     return transpose(value, tuple(axes))
 
@@ -395,7 +395,7 @@ def _widths(
     if len(pairs) == 1:
         pairs = pairs * rank
     if len(pairs) != rank:
-        message = f"{len(pairs)} pairs of padding for {rank} axes"
+        message = f"there are {len(pairs)} pairs of padding for rank {rank}"
         raise ShapeError(message, expr.span, hint="give a pair for each axis")
     return tuple(pairs)
 

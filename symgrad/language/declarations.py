@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from symgrad.dims import Dim
-from symgrad.errors import ArgumentError, LayerSyntaxError, Source
+from symgrad.errors import ArgumentError, LayerSyntaxError, Source, similar
 from symgrad.language.characters import Script, fold, scan, translate
 from symgrad.language.expressions import constant_value, expression
 from symgrad.language.vocabulary import ROLES
@@ -59,10 +59,33 @@ def _annotation(node: ast.expr, script: Script) -> tuple[Role, Dim | None, list[
             raise script.error("an index states how many values it has", node, "t: index(v)[T]")
         return "index", dim(node.args[0], script), axes
     if not isinstance(node, ast.Name) or node.id not in ROLES:
-        raise script.error("a role is expected here", node, f"roles are declared so: {_FORMS}")
+        raise script.error("a role is expected here", node, _role_hint(node))
     if node.id == "index":
         raise script.error("an index states how many values it has", node, "t: index(v)[T]")
     return cast(Role, node.id), None, axes
+
+
+_ROLE_WORDS = {
+    "input": "in arg argument feature features",
+    "param": "parameter weight bias variable",
+    "const": "constant buffer hyperparameter",
+    "index": "indices int integer token",
+}
+"""What others call the roles, in small letters."""
+
+
+def _role_hint(node: ast.expr) -> str:
+    """Return how to write the role that was meant."""
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    word = node.func if isinstance(node, ast.Call) else node
+    if not isinstance(word, ast.Name):
+        return f"roles are declared so: {_FORMS}"
+    if called and word.id in ROLES:
+        return f"sizes stand in brackets: {word.id}[n]"
+    plain = word.id.casefold()
+    role = next((r for r, words in _ROLE_WORDS.items() if plain in words.split()), None)
+    role = role or similar(word.id, ROLES)
+    return f"did you mean {role}?" if role else f"roles are declared so: {_FORMS}"
 
 
 def _default(node: ast.expr, script: Script) -> int | float:

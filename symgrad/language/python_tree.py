@@ -104,7 +104,12 @@ def _translated(error: SyntaxError, script: Script) -> LayerSyntaxError:
         if word is not None:
             return word
         hint = _JOIN_HINT if _stands_between_operands(script.code, start) else _LINE_HINT
-        if "|" in script.code[begin:stop]:
+        row = script.code[begin:stop]
+        if re.match(r"\s*\w+\s+(input|param|const|index)\b", row):
+            hint = "a declaration has a colon: x: input[n]"
+        elif re.match(r"\s*\w+\s*:\s*(input|param|const|index)\b", row):
+            hint = "sizes are separated by commas: W: param[m, n]"
+        elif "|" in row:
             hint = "absolute values are written abs(a), norms norm(a); | joins masks"
     span = script.between(start, min(end, len(script.code)))
     return script.error(message, span, hint or _LINE_HINT)
