@@ -23,9 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from symgrad.errors import ArgumentError, InternalError, SymgradError, ValidationError
-from symgrad.transliterate import tolerate
-from symgrad.version import __version__
-from symgrad.words import (
+from symgrad.option_words import (
     Format,
     Style,
     bindings_of,
@@ -35,6 +33,8 @@ from symgrad.words import (
     written,
     wrt_of,
 )
+from symgrad.transliterate import tolerate
+from symgrad.version import __version__
 
 if TYPE_CHECKING:
     from symgrad.syntax import Layer as ReadLayer

@@ -27,7 +27,7 @@ def within_memory(method: Method) -> Method:
         except MemoryError as error:
             reason = f": {error}" if str(error) else ""
             raise TooLargeError(
-                f"{method.__qualname__} needs more memory than is free{reason}",
+                f"this call needs more memory than is free{reason}",
                 hint="give fewer samples at a time, or select fewer arrays",
             ) from None
 

@@ -308,3 +308,10 @@ def test_a_check_takes_what_is_compiled_as_it_is(tmp_path):
     for wrong in ({"functions": {"σ": "tanh"}}, {"params": {"W": "m n"}}):
         with pytest.raises(sg.ArgumentError, match="compiled already"):
             sg.check(jac, **wrong)
+
+
+def test_the_command_line_takes_no_name_away():
+    before = dir(sg)
+    import symgrad.cli  # noqa: F401
+
+    assert set(before) <= set(dir(sg))
