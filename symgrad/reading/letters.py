@@ -69,3 +69,13 @@ def taken_names(program: Program) -> frozenset[str]:
         for scalar in scalars_of(definition.body):
             names.update(n.function for n in walk(scalar) if isinstance(n, Apply))
     return frozenset(names)
+
+
+def title(name: str, program: Program) -> str:
+    """Return how a name of the derivation is written: `G_z` is `G^z`, with outputs `G^{y,z}`."""
+    head, _, rest = name.partition("_")
+    for output in program.outputs if len(program.outputs) > 1 else ():
+        if rest.startswith(f"{output}_"):
+            rest = f"{output},{rest.removeprefix(f'{output}_')}"
+            break
+    return f"{head}^{rest}" if rest else head

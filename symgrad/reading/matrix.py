@@ -1,8 +1,7 @@
 """Formulas in matrix style: `x σ'(Wx + b)`, `diag(1 - a²) W`, `(g ⊙ (1 - a²)) xᵀ`.
 
 ClosedForm -> str
-A term is a path from its first free index to its last one: matrices are the steps, vectors
-stand on the nodes. What is no such path raises Inexpressible, with the reason.
+A term is a network of matrices and vectors; what is no such network raises Inexpressible.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from fractions import Fraction
 
 from symgrad.algebra.contract import contract
 from symgrad.program import (
-    BATCH,
     Access,
     Affine,
     Apply,
     Constant,
     Definition,
     Index,
+    Lookup,
     Number,
+    Position,
     Program,
     Reduce,
     Rowwise,
@@ -29,11 +29,22 @@ from symgrad.program import (
     Term,
     substitute,
 )
-from symgrad.reading.chain import Inexpressible, Parts
+from symgrad.reading.blocks import (
+    Block,
+    Inexpressible,
+    Leaf,
+    Summand,
+    added,
+    write_block,
+    write_sum,
+)
+from symgrad.reading.cases import COMPARISONS
 from symgrad.reading.closed import ClosedForm, Shown
-from symgrad.reading.hands import ADD, ATOM, MUL, POWER, Hand, LatexHand
+from symgrad.reading.hands import ADD, ATOM, MUL, ODOT, POWER, Hand
+from symgrad.reading.letters import title
+from symgrad.reading.network import Network, axes_of, is_batch
+from symgrad.reading.places import sum_of, write_dim
 from symgrad.reading.products import Product, indices_in, product_of
-from symgrad.reading.write import COMPARISONS
 
 Written = tuple[str, int]
 
@@ -68,85 +79,94 @@ def _require_axes(form: ClosedForm) -> None:
         raise Inexpressible("nothing here has axes")
 
 
+def named_matrices(form: ClosedForm, hand: Hand) -> tuple[str, ...]:
+    """Return what the names of the derivation stand for that a formula reads, in matrix style."""
+    writer = _writer(form, hand)
+    return tuple(writer.definition(d) for d in form.named)
+
+
 def _writer(form: ClosedForm, hand: Hand) -> MatrixWriter:
-    if form.named:
-        raise Inexpressible(f"it is a recursion over {form.named[-1].name}")
-    definitions = {d.name: d for d in form.program.definitions}
-    return MatrixWriter(form.program, hand, definitions)
+    definitions = {d.name: d for d in (*form.program.definitions, *form.named)}
+    titles = {d.name: title(d.name, form.program) for d in form.named}
+    return MatrixWriter(form.program, hand, definitions, titles)
 
 
 @dataclass(slots=True)
 class MatrixWriter:
-    """Writes terms as products of matrices and vectors."""
+    """Writes terms as products of matrices and vectors; `titles` are the derivation's own names."""
 
     program: Program
     hand: Hand
     definitions: Mapping[str, Definition]
-
-    @property
-    def latex(self) -> bool:
-        """Whether signs are LaTeX commands."""
-        return isinstance(self.hand, LatexHand)
-
-    def sign(self, text: str, latex: str) -> str:
-        """Return the sign in the notation at hand."""
-        return latex if self.latex else text
+    titles: Mapping[str, str]
 
     def terms(self, terms: Sequence[Term], target: tuple[Index, ...]) -> Written:
         """Write a sum of terms whose free indices are `target`."""
         if not terms:
-            return "0", ATOM
-        signed = []
-        for term in terms:
-            product = product_of(term.factors, term.bound)
-            negative = product.number < 0
-            if negative:
-                product.number = -product.number
-            signed.append((negative, self.product(product, target)))
-        return self.added(signed)
+            return self.hand.number(0), ATOM
+        items = [
+            Network(self, target).summand(product_of(term.factors, term.bound)) for term in terms
+        ]
+        below = items[0].below
+        if len(items) > 1 and below and all(s.below == below for s in items):
+            rest = added([Summand(s.negative, s.number, s.scalars, (), s.block) for s in items])
+            return write_sum([Summand(False, None, (), below, rest)], self.hand)
+        if len(items) == 1:
+            return write_sum(items, self.hand)
+        total = added(items)
+        return (self.hand.number(1), ATOM) if total is None else write_block(total, self.hand)
 
-    def added(self, signed: Sequence[tuple[bool, Written]]) -> Written:
-        """Join signed terms."""
-        if len(signed) == 1 and not signed[0][0]:
-            return signed[0][1]
-        text = ""
-        for negative, written in signed:
-            inner = self.hand.group(written[0]) if negative and written[1] == ADD else written[0]
-            lead = "-" if negative else "" if not text else "+"
-            text += f" {lead} {inner}" if text else f"{lead}{inner}"
-        return text, ADD
+    def definition(self, definition: Definition) -> str:
+        """Write a definition as an equation between whole arrays."""
+        target = tuple(
+            i for i in definition.indices if i != self.program.batch and i.dim.constant != 1
+        )
+        if len(target) > 2:
+            raise Inexpressible(f"{self.title(definition.name)} has {len(target)} axes")
+        return self.hand.equation(
+            self.hand.name(self.title(definition.name)), self.body(definition, target)[0]
+        )
 
-    def product(self, product: Product, target: tuple[Index, ...]) -> Written:
-        """Write one product as a path of matrices with vectors on the nodes."""
-        parts = Parts.of(product, self)
-        body = parts.path(target, self)
-        scalars = [self.scalar(a, p) for a, p in parts.scalars]
-        number = _number(product.number, self.hand)
-        below = [self.scalar(a, p) for a, p in parts.below]
-        pieces = [self.closed(w) for w in ([number] if number else [])]
-        if body is not None:
-            pieces.append(body[0] if body[1] > ADD else self.hand.group(body[0]))
-        pieces += [self.closed(w) for w in scalars]
-        if not pieces:
-            pieces = ["1"]
-        if below:
-            under = " ".join(self.closed(w) for w in below)
-            top = " ".join(pieces)
-            simple = len(below) == 1 and below[0][1] >= POWER
-            return self.hand.quotient(top, under, simple), MUL
-        if len(pieces) == 1:
-            lone = body if body is not None else (scalars or [(pieces[0], ATOM)])[0]
-            return lone if lone is not None and not number else (pieces[0], ATOM)
-        return " ".join(pieces), MUL
+    def title(self, name: str) -> str:
+        """Return the name an array is written by."""
+        return self.titles.get(name, name)
+
+    def number(self, number: Fraction | float) -> Written | None:
+        """Write a number in front; None for 1."""
+        if number == 1:
+            return None
+        if isinstance(number, Fraction) and number.denominator != 1:
+            above, below = (self.hand.number(n) for n in number.as_integer_ratio())
+            return self.hand.quotient(above, below, True), POWER
+        return self.hand.number(float(number)), ATOM
+
+    def block(self, atom: Shown, axes: tuple[Index, ...]) -> Block:
+        """Return an element-wise expression as a block with these axes."""
+        if isinstance(atom, Access):
+            text, tight = self.access(atom, axes, turn=False)
+            places = [p for p in atom.at if not is_batch(p)]
+            row = len(axes) == 1 and len(places) == 2 and places[1] == Affine.of(axes[0])
+            return Leaf(text, tight, self.is_turned(atom, axes), row)
+        return Leaf(*self.element(atom, axes))
+
+    def is_turned(self, access: Access, axes: tuple[Index, ...]) -> bool:
+        """Whether an array is read with its axes exchanged."""
+        bare = axes_of(access)
+        return len(bare) == 2 and tuple(bare) != axes
+
+    def unit(self, position: Position) -> str:
+        """Write the unit vector at a position that is data, or a number."""
+        if isinstance(position, Lookup):
+            where = self.hand.name(self.title(position.array))
+        else:
+            where = write_dim(position.offset, self.hand)[0]
+            if position.terms:
+                raise Inexpressible("a delta ties shifted positions")
+        return self.hand.call("onehot", (), [where])
 
     def closed(self, written: Written) -> str:
-        """Return it in parentheses if it is a sum."""
-        return written[0] if written[1] > ADD else self.hand.group(written[0])
-
-    def juxtaposed(self, names: Sequence[str]) -> str:
-        """Return factors side by side: single letters touch in text."""
-        tight = not self.latex and all(_is_letter(n) for n in names)
-        return ("" if tight else " ").join(names)
+        """Return it in parentheses if it is a sum or an element-wise product."""
+        return written[0] if written[1] > ODOT else self.hand.group(written[0])
 
     def scalar(self, atom: Shown, power: int) -> Written:
         """Write a factor without axes."""
@@ -157,7 +177,7 @@ class MatrixWriter:
         if power == 1:
             return written
         base = written[0] if written[1] == ATOM else self.hand.group(written[0])
-        return self.hand.power(base, str(power)), POWER
+        return self.hand.power(base, self.hand.number(power)), POWER
 
     def element(self, atom: Shown, target: tuple[Index, ...]) -> Written:
         """Write an element-wise expression of arrays with the axes `target`."""
@@ -167,8 +187,7 @@ class MatrixWriter:
             case Constant():
                 return self.hand.name("π"), ATOM
             case Size(dim):
-                text = " ".join(str(dim).split("*"))
-                return text, ATOM if dim.symbol or dim.constant is not None else ADD
+                return write_dim(dim, self.hand)
             case Access():
                 return self.access(atom, target)
             case Apply():
@@ -176,46 +195,73 @@ class MatrixWriter:
             case _:
                 raise Inexpressible("a delta, a guard or an index stands inside a function")
 
-    def access(self, access: Access, target: tuple[Index, ...]) -> Written:
-        """Write a whole array, or in place what nobody named."""
+    def access(
+        self, access: Access, target: tuple[Index, ...], *, turn: bool = True
+    ) -> Written:
+        """Write a whole array, or in place what nobody named; a vector in a matrix repeats."""
+        axes = tuple(axes_of(access))
+        written = self.array(access, axes)
+        if axes == target or not axes:
+            return written
+        if tuple(reversed(axes)) == target:
+            return (self.transposed(written), POWER) if turn else written
+        if len(axes) == 1 and len(target) == 2 and axes[0] in target:
+            ones, column = self.hand.ones, self.closed(written)
+            if axes[0] == target[0]:
+                return self.hand.matrices([column, self.hand.transpose(ones)]), MUL
+            return self.hand.matrices([ones, self.transposed(written)]), MUL
+        raise Inexpressible(f"{access.array} does not have the axes of its formula")
+
+    def array(self, access: Access, axes: tuple[Index, ...]) -> Written:
+        """Write an array by its name, its body, or the rows that are gathered from it."""
         visible = self.visible(access)
         bare = [p.bare if isinstance(p, Affine) else None for p in visible]
+        name = self.hand.name(self.title(access.array))
         if None in bare:
-            raise Inexpressible(f"{access.array} is read at shifted or gathered positions")
-        turned = len(bare) == 2 and tuple(reversed(bare)) == target
-        if bare and tuple(bare) != target and not turned:
-            raise Inexpressible(f"{access.array} does not have the axes of its formula")
+            first = visible[0]
+            if not isinstance(first, Lookup) or None in bare[1:] or len(axes) > 2:
+                raise Inexpressible(f"{access.array} is read at shifted or gathered positions")
+            return self.hand.gathered(name, self.hand.name(self.title(first.array))), ATOM
+        if len(set(bare)) != len(bare):
+            raise Inexpressible(f"only the diagonal of {access.array} is read")
         definition = self.definitions.get(access.array)
-        if definition is not None and not definition.written:
-            text, tight = self.in_place(definition)
-        else:
-            text, tight = self.hand.name(access.array), ATOM
-        return (self.transposed((text, tight)), POWER) if turned else (text, tight)
+        if definition is None or definition.written or access.array in self.titles:
+            return name, ATOM
+        return self.in_place(definition)
 
     def in_place(self, definition: Definition) -> Written:
         """Write the body of a definition that nobody named."""
-        target = tuple(i for i in definition.indices if i.dim != BATCH)
+        target = tuple(
+            i for i in definition.indices if i != self.program.batch and i.dim.constant != 1
+        )
+        return self.body(definition, target)
+
+    def body(self, definition: Definition, target: tuple[Index, ...]) -> Written:
+        """Write what a definition is equal to, for whole arrays."""
         match definition.body:
             case tuple():
                 return self.terms(definition.body, target)
-            case Rowwise(kind, bound, body, at) if len(target) == 1 and at == target:
-                return self.call(kind, (self.element(_at(body, bound, at), target)[0],)), ATOM
-            case Reduce() | Rowwise():
-                raise Inexpressible(f"{definition.name} is reduced over an axis")
+            case Rowwise(kind, bound, inner, at) if len(at) == 1 and at[0] == target[-1]:
+                inside = substitute(
+                    inner, {b: Affine.of(a) for b, a in zip(bound, at, strict=True)}
+                )
+                return self.hand.call(kind, (), (self.element(inside, target)[0],)), ATOM
+            case Reduce(kind, bound, inner):
+                whole = self.element(inner, (*target, *bound))[0]
+                return self.hand.call(kind, (), (whole,)), ATOM
+            case _:
+                raise Inexpressible(f"{definition.name} is taken along its first axis")
 
-    def visible(self, access: Access) -> list[object]:
+    def visible(self, access: Access) -> list[Position]:
         """Return the positions of the axes that are not batch and not of literal length 1."""
-        at = [
-            p for p in access.at
-            if not (isinstance(p, Affine) and p.bare is not None and p.bare.dim == BATCH)
-        ]
+        at = [p for p in access.at if not is_batch(p)]
         array = self.program.array(access.array)
         definition = self.definitions.get(access.array)
         dims = list(array.axes) if array is not None else []
         if array is None and definition is not None:
-            dims = [i.dim for i in definition.indices if i.dim != BATCH]
+            dims = [i.dim for i in definition.indices if i != self.program.batch]
         if len(dims) != len(at):
-            return list(at)
+            return at
         return [p for p, d in zip(at, dims, strict=True) if d.constant != 1]
 
     def call(self, function: str, args: Sequence[str], order: Sequence[int] = ()) -> str:
@@ -230,10 +276,10 @@ class MatrixWriter:
             return self.call(function, inner, apply.order), ATOM
         match function, args:
             case "add", (left, right):
-                return self.added([*self.addend(left, target), *self.addend(right, target)])
+                return sum_of([*self.addend(left, target), *self.addend(right, target)], self.hand)
             case "sub", (left, right):
                 minus = [(not n, w) for n, w in self.addend(right, target)]
-                return self.added([*self.addend(left, target), *minus])
+                return sum_of([*self.addend(left, target), *minus], self.hand)
             case ("mul" | "div" | "neg" | "square" | "reciprocal" | "pow"), _:
                 return self.elementwise(product_of((apply,)), target)
             case "exp", (arg,) if not target:
@@ -250,8 +296,7 @@ class MatrixWriter:
                 return self.element(mask, target)
         if function in COMPARISONS:
             left_text, right_text = (self.element(a, target)[0] for a in args)
-            relation = self.hand.relation(function)
-            return self.hand.bracket(f"{left_text} {relation} {right_text}"), ATOM
+            return self.hand.bracket(self.hand.compared(left_text, function, right_text)), ATOM
         if function in ("where", "and_", "or_", "not_"):
             raise Inexpressible("it is defined by cases")
         return self.call(function, [self.element(a, target)[0] for a in args]), ATOM
@@ -274,51 +319,44 @@ class MatrixWriter:
         negative = product.number < 0
         if negative:
             product.number = -product.number
-        number = _number(product.number, self.hand)
+        number = self.number(product.number)
         plain = [number] if number else []
         arrays: list[Written] = []
         for atom, power in product.over.items():
-            written = self.raised(self.element(atom, target), power)
-            (arrays if target and self.has_axes(atom) else plain).append(written)
-        below = [self.raised(self.element(a, target), n) for a, n in product.under.items()]
-        dots = self.sign(" ⊙ ", r" \odot ").join(self.closed(w) for w in arrays)
-        items = [self.closed(w) for w in plain] + ([dots] if dots else [])
+            written = self.element(atom, target)
+            if target and self.has_axes(atom):
+                arrays += [written] * power if len(target) > 1 else [self.raised(written, power)]
+            else:
+                plain.append(self.raised(written, power))
+        items = [self.closed(w) for w in plain]
+        if arrays:
+            joined = self.hand.odot([self.closed(w) for w in arrays])
+            items.append(joined if len(arrays) == 1 or not plain else self.hand.group(joined))
         total = [*plain, *arrays]
-        text = " ".join(items) if items else "1"
-        tight = total[0][1] if len(total) == 1 else (MUL if total else ATOM)
-        text = total[0][0] if len(total) == 1 else text
-        if below:
-            under = " ".join(self.closed(w) for w in below)
-            simple = len(below) == 1 and below[0][1] >= POWER
-            top = text if tight > ADD else self.hand.group(text)
-            text, tight = self.hand.quotient(top, under, simple), MUL
-        return (f"-{text}", ADD) if negative else (text, tight)
+        if len(total) == 1:
+            text, tight = total[0]
+        else:
+            text = self.hand.join([("", i) for i in items]) if items else self.hand.number(1)
+            tight = ATOM if not total else MUL if plain else ODOT
+        if product.under:
+            text, tight = self.divided((text, tight), product, target), MUL
+        return (self.hand.total([(True, text)]), ADD) if negative else (text, tight)
+
+    def divided(self, top: Written, product: Product, target: tuple[Index, ...]) -> str:
+        """Write an element-wise quotient."""
+        below = [self.raised(self.element(a, target), n) for a, n in product.under.items()]
+        lone = below[0] if len(below) == 1 else None
+        under = lone[0] if lone else self.hand.odot([self.closed(w) for w in below])
+        simple = lone is not None and lone[1] >= POWER
+        plain = top[1] > ODOT or self.hand.barred
+        return self.hand.quotient(top[0] if plain else self.hand.group(top[0]), under, simple)
 
     def has_axes(self, atom: Shown) -> bool:
         """Whether an expression varies along some axis that is written."""
-        return any(i.dim != BATCH and i.dim.constant != 1 for i in indices_in(atom))
+        return any(i != self.program.batch and i.dim.constant != 1 for i in indices_in(atom))
 
     def transposed(self, written: Written) -> str:
         """Write a transpose."""
-        inner = written[0] if written[1] == ATOM else self.hand.group(written[0])
-        return inner + self.sign("ᵀ", r"^\top")
-
-    def diagonal(self, inner: str) -> str:
-        """Write a diagonal matrix."""
-        return self.sign(f"diag({inner})", rf"\operatorname{{diag}}{self.hand.group(inner)}")
-
-
-def _number(number: Fraction | float, hand: Hand) -> Written | None:
-    if number == 1:
-        return None
-    if isinstance(number, Fraction) and number.denominator != 1:
-        return hand.quotient(str(number.numerator), str(number.denominator), True), MUL
-    return hand.number(float(number)), ATOM
-
-
-def _is_letter(text: str) -> bool:
-    return len(text.rstrip("ᵀ")) == 1 and text[0].isalpha()
-
-
-def _at(body: Scalar, bound: tuple[Index, ...], at: tuple[Index, ...]) -> Scalar:
-    return substitute(body, {b: Affine.of(a) for b, a in zip(bound, at, strict=True)})
+        return self.hand.transpose(
+            written[0] if written[1] == ATOM else self.hand.group(written[0])
+        )
