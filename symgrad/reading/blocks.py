@@ -48,9 +48,17 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Odot:
-    """An element-wise product of blocks of one shape."""
+    """An element-wise product of blocks of one shape, of vectors or of matrices."""
 
     items: tuple[Block, ...]
+    vectors: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """The transpose of what stands in parentheses."""
+
+    block: Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class Sum:
     items: tuple[Summand, ...]
 
 
-Block = Union[Leaf, Diag, Chain, Odot, Sum]
+Block = Union[Leaf, Diag, Chain, Odot, Turned, Sum]
 
 
 def chain(*blocks: Block) -> Block:
@@ -85,28 +93,28 @@ def chain(*blocks: Block) -> Block:
     return kept[0] if len(kept) == 1 else Chain(tuple(kept))
 
 
-def odot(blocks: Sequence[Block]) -> Block:
+def odot(blocks: Sequence[Block], *, vectors: bool) -> Block:
     """Return the element-wise product, what was multiplied out before in front."""
     flat = [b for block in blocks for b in (block.items if isinstance(block, Odot) else [block])]
     ordered = sorted(flat, key=lambda b: not isinstance(b, Chain))
-    return ordered[0] if len(ordered) == 1 else Odot(tuple(ordered))
+    return ordered[0] if len(ordered) == 1 else Odot(tuple(ordered), vectors)
 
 
 def transposed(block: Block) -> Block:
-    """Return the transpose, with the products inside turned around."""
+    """Return the transpose, with products of matrices turned around."""
     match block:
         case Leaf():
             return replace(block, turned=not block.turned)
         case Diag():
             return block
         case Chain(items):
-            return Chain(tuple(transposed(b) for b in reversed(items)))
-        case Odot(items):
-            return Odot(tuple(transposed(b) for b in items))
-        case Sum(items):
-            return Sum(tuple(
-                replace(s, block=None if s.block is None else transposed(s.block)) for s in items
-            ))
+            return chain(*(transposed(b) for b in reversed(items)))
+        case Turned(inner):
+            return inner
+        case Odot((Chain() as first, *others), True):
+            return chain(transposed(first), Diag(odot(others, vectors=True)))
+        case Odot() | Sum():
+            return Turned(block)
 
 
 def added(items: Sequence[Summand]) -> Block | None:
@@ -127,8 +135,9 @@ def added(items: Sequence[Summand]) -> Block | None:
         parts = [b.items if isinstance(b, Odot) else (b,) for b in blocks if b is not None]
         shared = next((b for b in parts[0] if all(b in p for p in parts[1:])), None)
         if shared is not None and not isinstance(shared, Diag):
-            rest = added(_with(items, [_without(p, shared) for p in parts]))
-            return shared if rest is None else odot([shared, rest])
+            vectors = all(b.vectors for b in blocks if isinstance(b, Odot))
+            rest = added(_with(items, [_without(p, shared, vectors) for p in parts]))
+            return shared if rest is None else odot([shared, rest], vectors=vectors)
     return Sum(tuple(items))
 
 
@@ -141,10 +150,10 @@ def _with(items: Sequence[Summand], blocks: Sequence[Block | None]) -> list[Summ
     return [replace(s, block=b) for s, b in zip(items, blocks, strict=True)]
 
 
-def _without(items: tuple[Block, ...], shared: Block) -> Block | None:
+def _without(items: tuple[Block, ...], shared: Block, vectors: bool) -> Block | None:
     place = items.index(shared)
     rest = (*items[:place], *items[place + 1 :])
-    return odot(rest) if rest else None
+    return odot(rest, vectors=vectors) if rest else None
 
 
 def write_block(block: Block, hand: Hand) -> Written:
@@ -161,6 +170,8 @@ def write_block(block: Block, hand: Hand) -> Written:
             return hand.call("diag", (), [write_block(column, hand)[0]]), ATOM
         case Chain(items):
             return hand.matrices([_grouped(b, hand, MUL) for b in items]), MUL
+        case Turned(inner):
+            return hand.transpose(_grouped(inner, hand, POWER)), POWER
         case Odot(items):
             first, *others = items
             head = _grouped(first, hand, ADD)
@@ -175,7 +186,8 @@ def _grouped(block: Block, hand: Hand, limit: int) -> str:
 
 
 def write_sum(items: Sequence[Summand], hand: Hand) -> Written:
-    """Return signed terms written; one term alone is no sum."""
+    """Return signed terms written, a positive one first; one term alone is no sum."""
+    items = sorted(items, key=lambda s: s is not next((t for t in items if not t.negative), None))
     written = [(s.negative, write_summand(s, hand)) for s in items]
     if len(written) == 1 and not written[0][0]:
         return written[0][1]

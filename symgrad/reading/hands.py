@@ -95,7 +95,7 @@ class TextHand:
     """Unicode text: `δ_ij (1 - y_i²) x_k`."""
 
     barred = False
-    ones = "1"
+    ones = "𝟏"
     identity = "I"
 
     def name(self, name: str) -> str:
@@ -240,8 +240,9 @@ class TextHand:
         return " ⊙ ".join(items)
 
     def matrices(self, items: Sequence[str]) -> str:
-        """Return a product of matrices; single letters touch, as in `Wx`."""
+        """Return a product of matrices; single letters touch, as in `Wx`, but not in `u vᵀ`."""
         tight = all(len(i.rstrip("ᵀ")) == 1 and i[0].isalpha() for i in items)
+        tight = tight and not items[-1].endswith("ᵀ")
         return ("" if tight else " ").join(items)
 
     def pairing(self, left: str, right: str) -> str:

@@ -104,9 +104,9 @@ class MatrixWriter:
         """Write a sum of terms whose free indices are `target`."""
         if not terms:
             return self.hand.number(0), ATOM
-        items = [
-            Network(self, target).summand(product_of(term.factors, term.bound)) for term in terms
-        ]
+        products = [product_of(term.factors, term.bound) for term in terms]
+        several = len(products) > 1 and any(self.reaches(p, target) for p in products)
+        items = [Network(self, target, several).summand(p) for p in products]
         below = items[0].below
         if len(items) > 1 and below and all(s.below == below for s in items):
             rest = added([Summand(s.negative, s.number, s.scalars, (), s.block) for s in items])
@@ -115,6 +115,10 @@ class MatrixWriter:
             return write_sum(items, self.hand)
         total = added(items)
         return (self.hand.number(1), ATOM) if total is None else write_block(total, self.hand)
+
+    def reaches(self, product: Product, target: tuple[Index, ...]) -> bool:
+        """Whether a product varies along an axis of the result."""
+        return any(set(target) & indices_in(a) for a in (*product.over, *product.under))
 
     def definition(self, definition: Definition) -> str:
         """Write a definition as an equation between whole arrays."""

@@ -35,10 +35,14 @@ Written = tuple[str, int]
 
 @dataclass(slots=True)
 class Network:
-    """The factors of one product by the axes they have."""
+    """The factors of one product by the axes they have.
+
+    With `broadcast` a number stands for the vector filled with it, as in a sum with vectors.
+    """
 
     writer: MatrixWriter
     target: tuple[Index, ...]
+    broadcast: bool = False
     scalars: list[Written] = field(default_factory=list)
     below: list[Written] = field(default_factory=list)
     nodes: dict[Index, list[Block]] = field(default_factory=dict)
@@ -134,7 +138,7 @@ class Network:
         """Return the element-wise product of matrices; none with an identity in it."""
         if len(blocks) > 1 and any(isinstance(b, Diag) for b in blocks):
             raise Inexpressible("only the diagonal of a matrix is read")
-        return odot(blocks)
+        return odot(blocks, vectors=False)
 
     def take_out(self, waiting: list[Index]) -> None:
         """Sum over every index that is no axis of the result."""
@@ -153,11 +157,11 @@ class Network:
                 continue
             (first, one), *more = near.items()
             if not more:
-                column = odot(weight) if weight else self.ones()
+                column = odot(weight, vectors=True) if weight else self.ones()
                 self.nodes.setdefault(first, []).append(chain(one, column))
                 continue
             second, two = more[0]
-            middle = [Diag(odot(weight))] if weight else []
+            middle = [Diag(odot(weight, vectors=True))] if weight else []
             product = chain(one, *middle, transposed(two))
             if (second, first) in self.edges:
                 self.edges[second, first].append(transposed(product))
@@ -166,14 +170,14 @@ class Network:
 
     def inner(self, weight: list[Block]) -> Written:
         """Return the sum of a vector's elements: `uᵀ v`."""
-        flat = odot(weight)
+        flat = odot(weight, vectors=True)
         items = flat.items if isinstance(flat, Odot) else (self.ones(), flat)
         row = next((b for b in items if isinstance(b, Leaf) and b.row), None)
         first = items[0] if row is None else row
         rest = list(items)
         rest.remove(first)
         turned = transposed(first) if row is None else first
-        return write_block(chain(turned, odot(rest)), self.writer.hand)
+        return write_block(chain(turned, odot(rest, vectors=True)), self.writer.hand)
 
     def ones(self) -> Block:
         """Return the vector of ones."""
@@ -183,9 +187,9 @@ class Network:
         """Return what is left on the axes of the result; None if nothing is."""
         if not self.target:
             return None
-        weights = [odot(self.nodes[i]) if self.nodes.get(i) else None for i in self.target]
+        weights = [odot(self.nodes[i], vectors=True) if self.nodes.get(i) else None for i in self.target]
         if len(self.target) == 1:
-            return weights[0] or self.ones()
+            return weights[0] or (None if self.broadcast else self.ones())
         rows, columns = self.target
         blocks = self.around(columns)
         if rows not in blocks:
@@ -193,7 +197,7 @@ class Network:
         edge = blocks[rows]
         if edge == Diag(None):
             both = [w for w in weights if w is not None]
-            return Diag(odot(both)) if both else Diag(None)
+            return Diag(odot(both, vectors=True)) if both else Diag(None)
         left, right = (() if w is None else (Diag(w),) for w in weights)
         return chain(*left, edge, *right)
 

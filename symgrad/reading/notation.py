@@ -16,23 +16,24 @@ from symgrad.reading.mathml import MathmlHand
 from symgrad.reading.steps import Step
 
 _MADE = {
-    "G": "total derivative of the output with respect to the array named above, its deltas left "
+    "G": "total derivative of the output with respect to the array in its superscript, its deltas left "
     "out",
-    "D": "factor of the derivatives for the array named above, named because it has fewer indices "
+    "D": "factor of the derivatives for the array in its superscript, named because it has fewer indices "
     "and is computed once",
-    "S": "sum inside the derivatives for the array named above, named because it has fewer "
+    "S": "sum inside the derivatives for the array in its superscript, named because it has fewer "
     "indices and is computed once",
-    "J": "derivative of the output with respect to the array named above, its deltas left out",
-    "H": "one of the factors of the derivative with respect to the array named above",
-    "argmax": "position where the maximum named above is first attained",
-    "argmin": "position where the minimum named above is first attained",
-    "rest": "product of all factors of the array named above but the one at the last index",
+    "J": "derivative of the output with respect to the array in its superscript, its deltas left out",
+    "H": "one of the factors of the derivative with respect to the array in its superscript",
+    "argmax": "position where the maximum in its superscript is first attained",
+    "argmin": "position where the minimum in its superscript is first attained",
+    "rest": "product of all factors of the array in its superscript but the one at the last index",
 }
 _SIGNS = (
     ("diag(", ("diag(v)", r"\operatorname{diag}(v)"), "diagonal matrix with v on its diagonal"),
     ("onehot(", ("onehot(t)", r"\operatorname{onehot}(t)"),
      "vector with 1 at position t and 0 elsewhere, for an array t one such row for each element"),
-    ("⊙", ("⊙", r"\odot"), "element-wise product; a number stands for an array filled with it"),
+    ("𝟏", ("𝟏", r"\mathbf{1}"), "vector of ones"),
+    ("⊙", ("⊙", r"\odot"), "element-wise product"),
     ("⟨", ("⟨a, b⟩", r"\left\langle a, b \right\rangle"), "sum of the products of all elements"),
 )
 
