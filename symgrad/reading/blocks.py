@@ -94,10 +94,31 @@ def chain(*blocks: Block) -> Block:
 
 
 def odot(blocks: Sequence[Block], *, vectors: bool) -> Block:
-    """Return the element-wise product, what was multiplied out before in front."""
-    flat = [b for block in blocks for b in (block.items if isinstance(block, Odot) else [block])]
-    ordered = sorted(flat, key=lambda b: not isinstance(b, Chain))
-    return ordered[0] if len(ordered) == 1 else Odot(tuple(ordered), vectors)
+    """Return the element-wise product, what was multiplied out before in front.
+
+    A product of matrices stands as the one of the two transposes that reads shorter.
+    """
+    flat: list[Block] = []
+    for block in blocks:
+        if isinstance(block, Turned) and isinstance(block.block, Odot):
+            flat += [transposed(b) for b in block.block.items]
+        else:
+            flat += block.items if isinstance(block, Odot) else [block]
+    if len(flat) == 1:
+        return flat[0]
+    other = [] if vectors else [transposed(b) for b in flat]
+    turned = bool(other) and _transposes(other) < _transposes(flat)
+    ordered = sorted(other if turned else flat, key=lambda b: not isinstance(b, Chain))
+    product = Odot(tuple(ordered), vectors)
+    return Turned(product) if turned else product
+
+
+def _transposes(blocks: Sequence[Block]) -> int:
+    return sum(
+        _transposes(b.items) if isinstance(b, Chain | Odot) else
+        isinstance(b, Turned) or (isinstance(b, Leaf) and b.turned)
+        for b in blocks
+    )
 
 
 def transposed(block: Block) -> Block:

@@ -177,6 +177,10 @@ class LatexHand:
         """Return the rows of an array that an index array names."""
         return f"{name}[{at}]"
 
+    def at(self, base: str, position: str) -> str:
+        """Return an element of what is no name."""
+        return f"{base}_{position}" if len(position) == 1 else f"{base}_{{{position}}}"
+
     def transpose(self, inner: str) -> str:
         """Return the transpose; a name that has a superscript already is braced."""
         braced = "^" in inner and not inner.endswith(")")

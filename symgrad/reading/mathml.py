@@ -161,6 +161,10 @@ class MathmlHand:
         """Return the rows of an array that an index array names."""
         return f"{name}<mo>[</mo>{at}<mo>]</mo>"
 
+    def at(self, base: str, position: str) -> str:
+        """Return an element of what is no name."""
+        return f"<msub>{_row(base)}{_row(position)}</msub>"
+
     def transpose(self, inner: str) -> str:
         """Return the transpose."""
         return f"<msup>{_row(inner)}<mo>⊤</mo></msup>"

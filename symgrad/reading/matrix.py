@@ -42,6 +42,7 @@ from symgrad.reading.cases import COMPARISONS
 from symgrad.reading.closed import ClosedForm, Shown
 from symgrad.reading.hands import ADD, ATOM, MUL, ODOT, POWER, Hand
 from symgrad.reading.letters import title
+from symgrad.reading.matching import Meanings
 from symgrad.reading.network import Network, axes_of, is_batch
 from symgrad.reading.places import sum_of, write_dim
 from symgrad.reading.products import Product, indices_in, product_of
@@ -99,6 +100,11 @@ class MatrixWriter:
     hand: Hand
     definitions: Mapping[str, Definition]
     titles: Mapping[str, str]
+
+    @property
+    def meanings(self) -> Meanings:
+        """What the definitions say."""
+        return Meanings(self.program, {}, frozenset(), {}, [])
 
     def terms(self, terms: Sequence[Term], target: tuple[Index, ...]) -> Written:
         """Write a sum of terms whose free indices are `target`."""
@@ -275,6 +281,11 @@ class MatrixWriter:
     def apply(self, apply: Apply, target: tuple[Index, ...]) -> Written:
         """Write a function of arrays, element by element."""
         function, args = apply.function, apply.args
+        part = self.meanings.softmax_of(apply)
+        along = part.place.bare if part is not None and isinstance(part.place, Affine) else None
+        if part is not None and target and along == target[-1]:
+            whole = substitute(part.body, {part.bound: Affine.of(along)})
+            return self.call("softmax", [self.element(whole, target)[0]]), ATOM
         if any(apply.order):
             inner = [self.element(a, target)[0] for a in args]
             return self.call(function, inner, apply.order), ATOM

@@ -161,8 +161,7 @@ class Network:
                 self.nodes.setdefault(first, []).append(chain(one, column))
                 continue
             second, two = more[0]
-            middle = [Diag(odot(weight, vectors=True))] if weight else []
-            product = chain(one, *middle, transposed(two))
+            product = chain(one, *diagonal(weight), transposed(two))
             if (second, first) in self.edges:
                 self.edges[second, first].append(transposed(product))
             else:
@@ -187,7 +186,9 @@ class Network:
         """Return what is left on the axes of the result; None if nothing is."""
         if not self.target:
             return None
-        weights = [odot(self.nodes[i], vectors=True) if self.nodes.get(i) else None for i in self.target]
+        weights = [
+            odot(self.nodes[i], vectors=True) if self.nodes.get(i) else None for i in self.target
+        ]
         if len(self.target) == 1:
             return weights[0] or (None if self.broadcast else self.ones())
         rows, columns = self.target
@@ -200,6 +201,11 @@ class Network:
             return Diag(odot(both, vectors=True)) if both else Diag(None)
         left, right = (() if w is None else (Diag(w),) for w in weights)
         return chain(*left, edge, *right)
+
+
+def diagonal(weight: list[Block]) -> list[Block]:
+    """Return the diagonal matrix of a node's vectors, if there are any."""
+    return [Diag(odot(weight, vectors=True))] if weight else []
 
 
 def axes_of(atom: Shown) -> list[Index]:

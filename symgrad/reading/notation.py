@@ -16,17 +16,19 @@ from symgrad.reading.mathml import MathmlHand
 from symgrad.reading.steps import Step
 
 _MADE = {
-    "G": "total derivative of the output with respect to the array in its superscript, its deltas left "
-    "out",
-    "D": "factor of the derivatives for the array in its superscript, named because it has fewer indices "
-    "and is computed once",
-    "S": "sum inside the derivatives for the array in its superscript, named because it has fewer "
-    "indices and is computed once",
-    "J": "derivative of the output with respect to the array in its superscript, its deltas left out",
+    "G": "total derivative of the output with respect to the array in its superscript, its "
+    "deltas left out",
+    "D": "factor of the derivatives for the array in its superscript, named because it has "
+    "fewer indices and is computed once",
+    "S": "sum inside the derivatives for the array in its superscript, named because it has "
+    "fewer indices and is computed once",
+    "J": "derivative of the output with respect to the array in its superscript, its deltas "
+    "left out",
     "H": "one of the factors of the derivative with respect to the array in its superscript",
     "argmax": "position where the maximum in its superscript is first attained",
     "argmin": "position where the minimum in its superscript is first attained",
-    "rest": "product of all factors of the array in its superscript but the one at the last index",
+    "rest": "product of all factors of the array in its superscript but the one at the last "
+    "index",
 }
 _SIGNS = (
     ("diag(", ("diag(v)", r"\operatorname{diag}(v)"), "diagonal matrix with v on its diagonal"),

@@ -26,10 +26,16 @@ def reduction(
             total = writer.hand.big("sum", below, writer.write(Apply("exp", (inner,)))[0])
             return writer.hand.call("log", (), (total,)), ATOM
         if kind == "norm":
-            total = writer.hand.big("sum", below, writer.powered(inner, 2)[0])
-            return writer.hand.sqrt(total), ATOM
+            return writer.hand.sqrt(square_sum(writer, bound, inner)[0]), ATOM
         text, tight = writer.write(inner)
         return writer.hand.big(kind, below, text if tight > ADD else writer.hand.group(text)), MUL
+
+
+def square_sum(writer: Writer, bound: tuple[Index, ...], inner: Scalar) -> Written:
+    """Write the sum of squares that a norm is the root of."""
+    with writer.letters.bind(bound) as names:
+        below = [writer.hand.name(n) for n in names]
+        return writer.hand.big("sum", below, writer.powered(inner, 2)[0]), MUL
 
 
 def rowwise(writer: Writer, body: Rowwise, mapping: Mapping[Index, Affine]) -> Written:

@@ -88,6 +88,10 @@ _A, _B = Access("#0"), Access("#1")
 _HALF_TIE = Apply("div", (Apply("eq", (_A, _B)), Number(2)))
 _BY_HAND: dict[tuple[str, int], Scalar] = {
     ("abs", 0): Apply("sign", (_A,)),
+    ("softplus", 0): Apply("sigmoid", (_A,)),
+    ("log_sigmoid", 0): Apply("sigmoid", (Apply("neg", (_A,)),)),
+    ("logaddexp", 0): Apply("sigmoid", (Apply("sub", (_A, _B)),)),
+    ("logaddexp", 1): Apply("sigmoid", (Apply("sub", (_B, _A)),)),
     ("pow", 0): Apply("mul", (_B, Apply("pow", (_A, Apply("sub", (_B, Number(1))))))),
     ("pow", 1): Apply("mul", (Apply("pow", (_A, _B)), Apply("log", (_A,)))),
     ("maximum", 0): Apply("add", (Apply("gt", (_A, _B)), _HALF_TIE)),

@@ -35,7 +35,7 @@ from symgrad.reading.collect import collect
 from symgrad.reading.facts import use_facts
 from symgrad.reading.hands import Hand, TextHand
 from symgrad.reading.latex import LatexHand
-from symgrad.reading.letters import Letters, taken_names
+from symgrad.reading.letters import Letters, reading_names
 from symgrad.reading.matching import Meanings
 from symgrad.reading.mathml import MathmlHand
 from symgrad.reading.slopes import slope_formula
@@ -106,7 +106,8 @@ def conditions(program: Program, hand: Hand) -> tuple[str, ...]:
     lines = []
     for asserted in program.conditions:
         free = [i for i in asserted.indices if i != program.batch]
-        writer = Writer(program, hand, Letters.of(program, free), definitions)
+        letters = Letters.of(program, free, reading_names(program))
+        writer = Writer(program, hand, letters, definitions)
         lines.append(condition(writer, asserted.mask))
     return tuple(lines)
 
@@ -115,7 +116,7 @@ def form_writer(form: ClosedForm, hand: Hand) -> Writer:
     """Return a writer whose letters suit a closed form."""
     free = [i for i in (*form.out, *form.theta) if i.dim.constant != 1]
     definitions = {d.name: d for d in (*form.program.definitions, *form.named)}
-    letters = Letters.of(form.program, free)
+    letters = Letters.of(form.program, free, reading_names(form.program))
     return Writer(form.program, hand, letters, definitions, frozenset(d.name for d in form.named))
 
 
@@ -135,7 +136,7 @@ class Page:
         """Return the page of a derivation."""
         everything = (*derivation.program.definitions, *derivation.adjoints)
         definitions = {d.name: _named(d) for d in everything}
-        taken = taken_names(derivation.program)
+        taken = reading_names(derivation.program)
         adjoints = frozenset(d.name for d in derivation.adjoints)
         meanings = Meanings.of(derivation.program)
         return Page(derivation, meanings, Supply(derivation.serial), definitions, adjoints, taken)
@@ -309,19 +310,17 @@ def supports(page: Page, forms: Sequence[ClosedForm]) -> tuple[Step, ...]:
 
     Definitions that the forms write in place are not repeated.
     """
-    wanted: set[str] = set()
+    waiting: list[str] = []
     for form in forms:
         writer = form_writer(form, TextHand())
-        waiting = [n for t in form.terms for f in t.factors for n in arrays_of(f)]
-        waiting += [n for d in form.named for n in _reads(d)]
-        while waiting:
-            name = waiting.pop()
-            definition = page.definitions.get(name)
-            if definition is None or name in wanted:
-                continue
-            original = page.program.definition(name)
-            if original is None or not writer.written_in_place(original):
-                wanted.add(name)
+        writer.shown(form.shown)
+        waiting += writer.said
+    wanted: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        definition = page.definitions.get(name)
+        if definition is not None and name not in wanted:
+            wanted.add(name)
             waiting += _reads(definition)
     steps = [page.definition(d) for d in page.program.definitions if d.name in wanted]
     made = {n for n in wanted if page.program.definition(n) is None}

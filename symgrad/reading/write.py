@@ -8,7 +8,7 @@ written in place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from symgrad.program import (
     Access,
@@ -45,10 +45,11 @@ from symgrad.reading.layout import (
     split_by,
     with_ratios,
 )
-from symgrad.reading.letters import Letters, title
+from symgrad.reading.letters import Letters, taken_names, title
+from symgrad.reading.matching import Meanings
 from symgrad.reading.places import sum_of, write_affine, write_dim
 from symgrad.reading.products import Product, product_of
-from symgrad.reading.reductions import reduction, rowwise
+from symgrad.reading.reductions import reduction, rowwise, square_sum
 
 Written = tuple[str, int]
 INLINE_NODES = 14
@@ -59,7 +60,8 @@ class Writer:
     """Writes formulas of one program in one notation.
 
     `adjoints` are the names of arrays that the derivation made; `alphabetical` orders factors
-    without indices by name (a definition keeps the order its author chose).
+    without indices by name (a definition keeps the order its author chose). `said` collects the
+    arrays that were written by their names.
     """
 
     program: Program
@@ -68,6 +70,13 @@ class Writer:
     definitions: Mapping[str, Definition]
     adjoints: frozenset[str] = frozenset()
     alphabetical: bool = True
+    said: dict[str, None] = field(default_factory=dict)
+    meanings: Meanings = field(init=False)
+    dims_and_arrays: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.meanings = Meanings(self.program, {}, frozenset(), {}, [])
+        self.dims_and_arrays = taken_names(self.program)
 
     def shown(self, shown: Shown) -> str:
         """Return the formula as a whole."""
@@ -188,14 +197,32 @@ class Writer:
             if power % 2:
                 return self.hand.power(base, f"{power}/2"), POWER
             return (self.hand.power(base, str(power // 2)) if power > 2 else base), POWER
-        text, tight = self.write(atom)
+        squares = self.squares(atom) if power % 2 == 0 else None
+        if squares is not None and power == 2:
+            return squares
+        text, tight = squares or self.write(atom)
         base = text if tight == ATOM else self.hand.group(text)
-        return self.hand.power(base, str(power)), POWER
+        return self.hand.power(base, str(power // 2 if squares else power)), POWER
+
+    def squares(self, atom: Shown) -> Written | None:
+        """Write the sum of squares under the root that a norm written in place is."""
+        definition = self.definitions.get(atom.array) if isinstance(atom, Access) else None
+        if definition is None or not self.written_in_place(definition):
+            return None
+        body = definition.body
+        if not isinstance(body, Reduce) or body.kind != "norm" or not isinstance(atom, Access):
+            return None
+        mapping = {
+            i: p for i, p in zip(definition.indices, atom.at, strict=True)
+            if isinstance(p, Affine)
+        }
+        return square_sum(self, body.bound, substitute(body.body, mapping))
 
     def position(self, position: Position) -> str:
         """Write a position as a subscript, without spaces."""
         if isinstance(position, Lookup):
             at = tuple(p for p in position.at if not self.is_batch(p))
+            self.said[position.array] = None
             return self.hand.indexed(self.title(position.array), [self.position(p) for p in at])
         return self.hand.position(write_affine(position, self.hand, self.letters)[0])
 
@@ -238,6 +265,7 @@ class Writer:
         if definition is not None and self.written_in_place(definition):
             return self.in_place(definition, access)
         at = [self.position(p) for p in self.visible(access)]
+        self.said[access.array] = None
         return self.hand.indexed(self.title(access.array), at), ATOM
 
     def written_in_place(self, definition: Definition) -> bool:
@@ -276,6 +304,9 @@ class Writer:
     def apply(self, apply: Apply) -> Written:
         """Write a function of scalars."""
         function, args = apply.function, apply.args
+        part = self.softmax(apply)
+        if part is not None:
+            return part
         if any(apply.order):
             return self.hand.call(function, apply.order, [self.shown(a) for a in args]), ATOM
         match function, args:
@@ -286,6 +317,8 @@ class Writer:
             case "pow", (base, exponent):
                 return self.general_power(base, exponent)
             case "exp", (arg,):
+                if "e" in self.dims_and_arrays:
+                    return self.hand.call("exp", (), [self.shown(arg)]), ATOM
                 return self.hand.exp(self.shown(arg)), POWER
             case "sqrt", (arg,):
                 return self.hand.sqrt(self.shown(arg)), ATOM
@@ -300,6 +333,24 @@ class Writer:
         if function in COMPARISONS or function in ("and_", "or_", "not_"):
             return self.hand.bracket(condition(self, apply)), ATOM
         return self.hand.call(function, (), [self.shown(a) for a in args]), ATOM
+
+    def softmax(self, apply: Apply) -> Written | None:
+        """Write `exp(z_i - logsumexp z)` as `softmax(z)_i`; None if it is none, or is named."""
+        part = self.meanings.softmax_of(apply)
+        if part is None or not isinstance(part.body, Access):
+            return None
+        log = apply.args[0]
+        if apply.function == "exp" and isinstance(log, Access):
+            source = self.definitions.get(log.array)
+            if source is None or not self.written_in_place(source):
+                return None
+        rest = [p for p in self.visible(part.body) if p != Affine.of(part.bound)]
+        if len(rest) != len(self.visible(part.body)) - 1:
+            return None
+        name = self.title(part.body.array)
+        self.said[part.body.array] = None
+        inner = self.hand.indexed(name, [self.position(p) for p in rest])
+        return self.hand.at(self.hand.call("softmax", (), [inner]), self.position(part.place)), ATOM
 
     def addends(self, scalar: Scalar) -> list[tuple[bool, Written]]:
         """Return the signed terms of nested sums."""
