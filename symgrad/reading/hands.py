@@ -237,8 +237,8 @@ class TextHand:
         return f"{base}_{position}" if len(position) == 1 else f"{base}_{{{position}}}"
 
     def transpose(self, inner: str) -> str:
-        """Return the transpose."""
-        return f"{inner}ᵀ"
+        """Return the transpose; `(G^z)ᵀ`, because a superscript is there already."""
+        return f"({inner})ᵀ" if re.fullmatch(r"\w+\^(\w+|\{.*\})", inner) else f"{inner}ᵀ"
 
     def odot(self, items: Sequence[str]) -> str:
         """Return an element-wise product."""

@@ -89,7 +89,10 @@ def named_matrices(form: ClosedForm, hand: Hand) -> tuple[str, ...]:
 def _writer(form: ClosedForm, hand: Hand) -> MatrixWriter:
     definitions = {d.name: d for d in (*form.program.definitions, *form.named)}
     titles = {d.name: title(d.name, form.program) for d in form.named}
-    return MatrixWriter(form.program, hand, definitions, titles)
+    writer = MatrixWriter(form.program, hand, definitions, titles)
+    for made in form.named:
+        writer.definition(made)  # a formula has matrix style only if all that it reads has
+    return writer
 
 
 @dataclass(slots=True)
@@ -133,9 +136,11 @@ class MatrixWriter:
         )
         if len(target) > 2:
             raise Inexpressible(f"{self.title(definition.name)} has {len(target)} axes")
-        return self.hand.equation(
-            self.hand.name(self.title(definition.name)), self.body(definition, target)[0]
-        )
+        try:
+            right = self.body(definition, target)[0]
+        except Inexpressible as reason:
+            raise Inexpressible(f"in {self.title(definition.name)}, {reason}") from None
+        return self.hand.equation(self.hand.name(self.title(definition.name)), right)
 
     def title(self, name: str) -> str:
         """Return the name an array is written by."""
@@ -180,6 +185,11 @@ class MatrixWriter:
 
     def scalar(self, atom: Shown, power: int) -> Written:
         """Write a factor without axes."""
+        if power > 1 and isinstance(atom, Apply) and atom.function == "sqrt" and not atom.order:
+            text, tight = self.element(atom.args[0], ())
+            base = text if tight == ATOM else self.hand.group(text)
+            half = self.hand.number(power // 2) if power % 2 == 0 else f"{power}/2"
+            return (self.hand.power(base, half), POWER) if power > 2 else (text, tight)
         return self.raised(self.element(atom, ()), power)
 
     def raised(self, written: Written, power: int) -> Written:

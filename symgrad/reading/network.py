@@ -25,6 +25,7 @@ from symgrad.reading.blocks import (
 )
 from symgrad.reading.closed import Shown, Summed
 from symgrad.reading.hands import ATOM
+from symgrad.reading.layout import place
 from symgrad.reading.products import Product, indices_in
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Network:
         """Put every factor where its axes are."""
         pairs: dict[tuple[Index, ...], Product] = {}
         for side, up in ((product.over, True), (product.under, False)):
-            for atom, power in side.items():
+            for atom, power in sorted(side.items(), key=lambda f: place(f[0]) > 0):
                 axes = axes_of(atom)
                 if isinstance(atom, Delta) and up:
                     self.delta(atom, axes)
@@ -71,7 +72,8 @@ class Network:
                     written = self.writer.scalar(atom, power)
                     (self.scalars if up else self.below).append(written)
                 elif len(axes) > 2:
-                    raise Inexpressible(f"a factor has {len(axes)} axes")
+                    what = atom.array if isinstance(atom, Access) else "a factor"
+                    raise Inexpressible(f"{what} is read along {len(axes)} axes at once")
                 else:
                     inner = pairs.setdefault(tuple(axes), Product())
                     (inner.over if up else inner.under)[atom] = power

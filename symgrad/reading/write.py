@@ -157,9 +157,9 @@ class Writer:
         return inner if self.hand.barred else self.hand.group(inner)
 
     def factors(self, factors: Sequence[tuple[Shown, int]], alone: bool = True) -> Written:
-        """Write factors side by side: deltas first, scalars of the layer last."""
+        """Write factors side by side: numbers, deltas and scalars first, their functions last."""
         ordered = sorted(factors, key=lambda f: place(f[0]))
-        if self.alphabetical and all(self.is_plain(f[0]) or place(f[0]) in (0, 3) for f in ordered):
+        if self.alphabetical and all(self.is_plain(f[0]) or place(f[0]) in (0, 4) for f in ordered):
             ordered.sort(key=lambda f: (place(f[0]), self.plain_name(f[0])))
         if len(ordered) == 1 and alone:
             return self.powered(*ordered[0])
