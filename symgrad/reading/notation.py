@@ -71,6 +71,12 @@ def captions(derivation: Derivation, steps: Sequence[Step]) -> tuple[Caption, ..
             found.append(Caption(
                 ", ".join(text), ", ".join(latex), "<mo>,</mo>".join(mathml), words
             ))
+    results = " ".join(s.text for s in steps if s.kind == "result")
+    if "'(" in results:
+        found.append(_same("f'", "f'", "derivative of the function f"))
+    if "^(" in results:
+        found.append(_same("f^(1,0)", "f^{(1,0)}", "derivative of the function f in its first "
+                           "argument, f^(0,1) in its second"))
     return tuple(found)
 
 

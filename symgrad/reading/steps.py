@@ -252,19 +252,18 @@ class Page:
 
     def named_slopes(self, forms: Sequence[ClosedForm]) -> list[Step]:
         """Return `gelu'(z) = ...` for every known function whose slope the forms call by name."""
-        found: dict[tuple[str, int], None] = {}
+        found: dict[tuple[str, tuple[int, ...]], None] = {}
         for form in forms:
             for term in form.terms:
                 for node in (n for f in term.factors for n in walk(f)):
-                    if isinstance(node, Apply) and node.order == (1, *node.order[1:]):
-                        found[node.function, len(node.args)] = None
+                    if isinstance(node, Apply) and sum(node.order) == 1:
+                        found[node.function, node.order] = None
         steps = []
-        for function, arity in found:
-            known = slope_formula(function, arity)
+        for function, order in found:
+            known = slope_formula(function, len(order), order.index(1))
             if known is None:
                 continue
             args, slope = known
-            order = (1, *(0,) * (arity - 1))
             lines = []
             for hand in HANDS:
                 writer = Writer(self.program, hand, Letters(self.taken), {})
