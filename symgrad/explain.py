@@ -19,7 +19,7 @@ from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand, TextHand
 from symgrad.reading.latex import LatexHand
 from symgrad.reading.letters import taken_names
-from symgrad.reading.matrix import jacobian_matrix, named_matrices, vjp_matrix
+from symgrad.reading.matrix import jacobian_matrix, named_matrices, read_matrices, vjp_matrix
 from symgrad.reading.notation import Caption, captions, matrix_captions
 from symgrad.reading.pages import html_page, markdown_page, tex_escape, tex_page
 from symgrad.reading.steps import (
@@ -186,15 +186,26 @@ class Explanation:
         lines = [self._latex_line(formula, style) for formula in self.formulas]
         lines += [line for formula in self.formulas for line in domains(formula.form, hand)]
         matrices = [f.form for f in self.formulas if style == "matrix" and f.reason is None]
-        lines += [line for form in matrices for line in named_matrices(form, hand)]
+        lines += [line for form in matrices for line in self._leant_on(form)]
         inner = [f.form for f in self.formulas if style == "index" or f.reason is not None]
         lines += [step.latex for step in supports(self._page, inner)]
         if any(f.pulled for f in self.formulas) and style == "matrix":
             g = hand.name(cotangent(self.forms[0]))
-            lines.append(rf"{g} &\ \text{{any array of the shape of the output}}")
+            lines.append(rf"{g} & \text{{: any array of the shape of the output}}")
         given = conditions(self.derivation.program, hand)
         lines += [rf"\text{{given }} & {text}" for text in given]
         return aligned(dict.fromkeys(lines))
+
+    def _leant_on(self, form: ClosedForm) -> list[str]:
+        """Return what a formula in matrix style leans on, a definition without one as it is."""
+        hand = LatexHand()
+        read = read_matrices(form, hand, cotangent(form))
+        own = [
+            line or self._page.definition(d).latex
+            for d in self.derivation.program.definitions
+            for name, line in read.items() if name == d.name
+        ]
+        return [*own, *named_matrices(form, hand)]
 
     def _latex_line(self, formula: Formula, style: Style) -> str:
         """Return one result; what has no matrix form says so behind it."""

@@ -11,7 +11,7 @@ from symgrad.program import Apply, Guard, Number, Scalar
 from symgrad.reading.hands import ADD, ATOM, MUL
 from symgrad.reading.layout import opposite
 from symgrad.reading.places import Written, sum_of, write_affine, write_dim
-from symgrad.reading.products import product_of
+from symgrad.reading.products import Product, product_of
 
 if TYPE_CHECKING:
     from symgrad.reading.write import Writer
@@ -26,13 +26,13 @@ def choice(writer: Writer, mask: Scalar, yes: Scalar, no: Scalar) -> Written:
         if value == Number(0):
             continue
         bracket = writer.hand.bracket(condition(writer, case))
-        if value == Number(1):
-            pieces.append((False, (bracket, ATOM)))
-            continue
         product = product_of((value,))
         negative = product.number < 0
         if negative:
             product.number = -product.number
+        if product == Product():
+            pieces.append((negative, (bracket, ATOM)))
+            continue
         text, tight = writer.product(product)
         text = writer.hand.group(text) if tight == ADD else text
         pieces.append((negative, (writer.hand.join([("", bracket), ("", text)]), MUL)))

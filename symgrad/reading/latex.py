@@ -19,7 +19,8 @@ from symgrad.reading.hands import (
 )
 
 _LATEX_FUNCTIONS = {
-    "log": r"\log", "sin": r"\sin", "cos": r"\cos", "tan": r"\tan", "sinh": r"\sinh",
+    "exp": r"\exp", "log": r"\log",
+    "sin": r"\sin", "cos": r"\cos", "tan": r"\tan", "sinh": r"\sinh",
     "cosh": r"\cosh", "tanh": r"\tanh", "arcsin": r"\arcsin", "arccos": r"\arccos",
     "arctan": r"\arctan", "log2": r"\log_2", "log10": r"\log_{10}", "maximum": r"\max",
     "minimum": r"\min", "gamma": r"\Gamma", "lgamma": r"\log\Gamma", "digamma": r"\psi",

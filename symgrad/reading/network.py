@@ -29,7 +29,7 @@ from symgrad.reading.layout import place
 from symgrad.reading.products import Product, indices_in
 
 if TYPE_CHECKING:
-    from symgrad.reading.matrix import MatrixWriter
+    from symgrad.reading.arrays import MatrixWriter
 
 Written = tuple[str, int]
 

@@ -142,7 +142,7 @@ class Writer:
                                                 if k is not near[0][0]}, product.under)
             head, (tail, tight) = self.write(near[0][0]), self.product(rest)
             return self.hand.join([("delta", head[0]), ("", tail)]), MUL
-        top, tight = self.factors(near) if near else ("1", ATOM)
+        top, tight = self.factors(near) if near else (self.hand.number(1), ATOM)
         if tight == ADD:
             top = self.close(top)
         bottom, hold = self.factors(below)
