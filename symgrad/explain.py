@@ -1,8 +1,7 @@
-"""A derivation to read: definitions, local derivatives, chain rule, result.
+"""A derivation to read: definitions, local derivatives, chain rule, result, matrix style.
 
 Derivation -> Explanation
-A local ∂ says what it holds fixed; G^z is the total derivative with respect to z; the result's
-∂ goes through everything and holds the other declared arrays fixed.
+What the printed lines use is defined in them or said under "Notation".
 """
 
 from __future__ import annotations
@@ -15,23 +14,28 @@ from typing import Literal
 
 from symgrad.derivation import Derivation
 from symgrad.errors import ArgumentError, SelectionError
-from symgrad.reading.chain import Inexpressible
+from symgrad.reading.blocks import Inexpressible
 from symgrad.reading.closed import ClosedForm
-from symgrad.reading.hands import Hand, LatexHand, TextHand
+from symgrad.reading.hands import Hand, TextHand
+from symgrad.reading.latex import LatexHand
 from symgrad.reading.letters import taken_names
-from symgrad.reading.matrix import jacobian_matrix, vjp_matrix
-from symgrad.reading.pages import html_page, markdown_page, tex_page
+from symgrad.reading.matrix import jacobian_matrix, named_matrices, read_matrices, vjp_matrix
+from symgrad.reading.notation import Caption, captions, matrix_captions
+from symgrad.reading.pages import html_page, markdown_page, tex_escape, tex_page
 from symgrad.reading.recurrences import stepwise
-from symgrad.reading.steps import Step, conditions, derivation_steps, domains, equation
+from symgrad.reading.steps import (
+    HANDS,
+    Page,
+    Step,
+    conditions,
+    derivation_steps,
+    domains,
+    equation,
+    supports,
+)
 from symgrad.simplify import closed_forms
 
 Style = Literal["index", "matrix"]
-NOTE = (
-    "A local derivative ∂ holds fixed what stands behind its bar. G^z is the total derivative of "
-    "the output with respect to z, its deltas left out. In the result ∂ goes through everything "
-    "and holds the other declared arrays fixed."
-)
-
 
 def require_style(style: str) -> None:
     """Refuse a style there is none of. Raises ArgumentError."""
@@ -55,42 +59,46 @@ class Formula:
 
     def _written(self, hand: Hand, style: Style) -> str:
         require_style(style)
-        if style == "index":
-            return equation(self.form, hand)
-        matrix = self.matrix(hand)
-        return matrix if matrix is not None else equation(self.form, hand)
+        matrix = self.matrix(hand) if style == "matrix" else None
+        return equation(self.form, hand) if matrix is None else matrix
 
     def matrix(self, hand: Hand) -> str | None:
         """Return the formula in matrix style, as a vjp where the Jacobian has too many axes."""
         form = self.form
-        output, parameter = hand.name(form.output), hand.name(form.parameter)
-        left = hand.partial(output, parameter, "∂")
+        ratio = hand.partial(hand.name(form.output), hand.name(form.parameter))
         try:
-            return f"{left} = {jacobian_matrix(form, hand)}"
+            return hand.equation(ratio, jacobian_matrix(form, hand))
         except Inexpressible:
             pass
         try:
-            g = cotangent(form)
-            product = vjp_matrix(form, hand, g)
+            product = vjp_matrix(form, hand, cotangent(form))
         except Inexpressible:
             return None
-        latex = isinstance(hand, LatexHand)
-        if sum(1 for i in form.out if i.dim.constant != 1) == 1:
-            pulled = rf"{hand.name(g)}^\top {left}" if latex else f"{g}ᵀ {left}"
-        else:
-            pulled = rf"\left\langle {g}, {left} \right\rangle" if latex else f"⟨{g}, {left}⟩"
-        return f"{pulled} = {product}"
+        g = hand.name(cotangent(form))
+        axes = sum(1 for i in form.out if i.dim.constant != 1)
+        if axes == 1:
+            return hand.equation(hand.join([("", hand.transpose(g)), ("", ratio)]), product)
+        return hand.equation(hand.pairing(g, ratio), product)
+
+    @property
+    def pulled(self) -> bool:
+        """Whether matrix style needs a cotangent here."""
+        try:
+            jacobian_matrix(self.form, TextHand())
+        except Inexpressible:
+            return self.matrix(TextHand()) is not None
+        return False
 
     @property
     def reason(self) -> str | None:
         """Why there is no matrix style here, or None."""
         try:
             jacobian_matrix(self.form, TextHand())
-        except Inexpressible as first:
+        except Inexpressible:
             try:
                 vjp_matrix(self.form, TextHand(), cotangent(self.form))
-            except Inexpressible as second:
-                return f"{first}; {second}"
+            except Inexpressible as reason:
+                return str(reason)
         return None
 
     def __str__(self) -> str:
@@ -167,54 +175,97 @@ class Explanation:
         """Return the whole derivation as Unicode text."""
         require_style(style)
         lines = [self.title, ""]
-        for heading, steps in self.sections():
-            lines.append(heading)
-            lines += [f"  {step.text}" for step in steps]
-            lines.append("")
-        if style == "matrix":
-            lines += self._matrix_lines(with_reasons=True)
-        else:
-            lines += self._matrix_lines(with_reasons=False)
-        return "\n".join([*lines, NOTE])
-
-    def _matrix_lines(self, with_reasons: bool) -> list[str]:
-        lines: list[str] = []
-        for formula in self.formulas:
-            written = formula.matrix(TextHand())
-            if written is not None:
-                lines.append(f"  {written}")
-            elif with_reasons:
-                lines.append(f"  {formula.text()}    (index style: {formula.reason})")
-        return ["In matrix style", *lines, ""] if lines else []
+        for heading, steps in self.sections(with_reasons=style == "matrix"):
+            lines += [heading, *(f"  {step.text}" for step in steps), ""]
+        notes = [f"  {c.text}: {c.words}" for c in self.notation()]
+        return "\n".join([*lines, *(["Notation", *notes] if notes else [])]).rstrip()
 
     def latex(self, style: Style = "index") -> str:
-        """Return the results as LaTeX: one equation, or an aligned block of several."""
-        lines = [formula.latex(style) for formula in self.formulas]
-        lines += [
-            line for formula in self.formulas for line in domains(formula.form, LatexHand())
-        ]
-        given = conditions(self.derivation.program, LatexHand())
+        """Return the results as LaTeX with what they lean on: one equation, or an aligned block."""
+        require_style(style)
+        hand = LatexHand()
+        lines = [self._latex_line(formula, style) for formula in self.formulas]
+        lines += [line for formula in self.formulas for line in domains(formula.form, hand)]
+        matrices = [f.form for f in self.formulas if style == "matrix" and f.reason is None]
+        lines += [line for form in matrices for line in self._leant_on(form)]
+        inner = [f.form for f in self.formulas if style == "index" or f.reason is not None]
+        lines += [step.latex for step in supports(self._page, inner)]
+        if any(f.pulled for f in self.formulas) and style == "matrix":
+            g = hand.name(cotangent(self.forms[0]))
+            lines.append(rf"{g} & \text{{: any array of the shape of the output}}")
+        given = conditions(self.derivation.program, hand)
         lines += [rf"\text{{given }} & {text}" for text in given]
         return aligned(dict.fromkeys(lines))
 
-    def sections(self) -> list[tuple[str, list[Step]]]:
-        """Return the steps under their headings, empty ones left out."""
+    def _leant_on(self, form: ClosedForm) -> list[str]:
+        """Return what a formula in matrix style leans on, a definition without one as it is."""
+        hand = LatexHand()
+        read = read_matrices(form, hand, cotangent(form))
+        own = [
+            line or self._page.definition(d).latex
+            for d in self.derivation.program.definitions
+            for name, line in read.items() if name == d.name
+        ]
+        return [*own, *named_matrices(form, hand)]
+
+    def _latex_line(self, formula: Formula, style: Style) -> str:
+        """Return one result; what has no matrix form says so behind it."""
+        written = formula.latex(style)
+        if style == "index" or formula.reason is None:
+            return written
+        return rf"{written} \quad \text{{(index style: {tex_escape(formula.reason)})}}"
+
+    @cached_property
+    def _page(self) -> Page:
+        return Page.of(self.derivation)
+
+    def sections(self, with_reasons: bool = False) -> list[tuple[str, list[Step]]]:
+        """Return the steps under their headings, empty ones left out.
+
+        Under "In matrix style" stand the results that have one; `with_reasons` also says there
+        why another has none.
+        """
         found: dict[str, list[Step]] = {}
-        for step in self.steps:
+        for step in (*self.steps, *self._matrix_steps(with_reasons)):
             found.setdefault(step.kind, []).append(step)
-        return [(kind.capitalize(), steps) for kind, steps in found.items()]
+        return [(kind[:1].upper() + kind[1:], steps) for kind, steps in found.items()]
+
+    def _matrix_steps(self, with_reasons: bool) -> list[Step]:
+        kind: Literal["in matrix style"] = "in matrix style"
+        steps: dict[Step, None] = {}
+        for formula in self.formulas:
+            written = [formula.matrix(hand) for hand in HANDS]
+            if written[0] is not None:
+                steps[Step(kind, *(w or "" for w in written))] = None
+            elif with_reasons:
+                text = f"{formula.text()}    (index style: {formula.reason})"
+                steps[Step(kind, text, self._latex_line(formula, "matrix"), "")] = None
+        for formula in self.formulas:
+            if formula.reason is None:
+                lines = zip(*(named_matrices(formula.form, h) for h in HANDS), strict=True)
+                steps.update({Step(kind, *line): None for line in lines})
+        return list(steps)
+
+    def notation(self) -> tuple[Caption, ...]:
+        """Return what the letters and signs mean that the derivation made, only those used."""
+        pulled = next((cotangent(f.form) for f in self.formulas if f.pulled), None)
+        matrix = [s.text for s in self._matrix_steps(False)]
+        return (
+            *captions(self.derivation, self.steps),
+            *matrix_captions(matrix, pulled),
+        )
 
     def markdown(self) -> str:
         """Return the whole derivation as Markdown with LaTeX in `$$`."""
-        return markdown_page(self.title, self.sections(), NOTE)
+        return markdown_page(self.title, self.sections(), self.notation())
 
     def html(self) -> str:
-        """Return the whole derivation as one HTML page."""
-        return html_page(self.title, self.sections(), NOTE)
+        """Return the whole derivation as one HTML page, with its formulas in MathML."""
+        return html_page(self.title, self.sections(), self.notation())
 
     def tex(self) -> str:
         """Return the whole derivation as a LaTeX document."""
-        return tex_page(self.title, self.sections(), NOTE)
+        return tex_page(self.title, self.sections(), self.notation())
 
     def __str__(self) -> str:
         return self.text()
@@ -226,7 +277,7 @@ class Explanation:
         return f"$$\n{self.latex()}\n$$"
 
     def _repr_html_(self) -> str:
-        return html_page(self.title, self.sections(), NOTE, whole=False)
+        return html_page(self.title, self.sections(), self.notation(), whole=False)
 
     def _repr_mimebundle_(self, **_wanted: object) -> dict[str, str]:
         return {

@@ -170,7 +170,11 @@ def _named(product: Product, meanings: Meanings) -> Product:
     """Read values by their names: `exp(z[i])` is `y[i]`."""
 
     def change(node: Scalar) -> Scalar:
-        return meanings.value_of(node) or node if isinstance(node, Apply) else node
+        if not isinstance(node, Apply):
+            return node
+        part = meanings.softmax_of(node)
+        named = None if part is None else meanings.named_softmax(part)
+        return named or meanings.value_of(node) or node
 
     result = Product(product.bound, product.number)
     for side, out in ((product.over, result.over), (product.under, result.under)):

@@ -93,17 +93,18 @@ def _whole_softmax(inner: Product, index: Index, meanings: Meanings) -> Product 
     atom, power = next(iter(inner.over.items()))
     if isinstance(atom, Summed) or power != 1:
         return None
-    if isinstance(atom, Apply) and atom.function == "exp" and not atom.order:
-        kind, access = "log_softmax", atom.args[0]
-    else:
-        kind, access = "softmax", atom
-    if not isinstance(access, Access):
+    part = meanings.softmax_of(atom)
+    if part is not None:
+        whole = part.place == Affine.of(index) and index.dim == part.bound.dim
+        return Product() if whole and index not in indices_in(part.body) else None
+    if not isinstance(atom, Access):
         return None
+    access = atom
     definition = meanings.program.definition(access.array)
     if definition is None or not isinstance(definition.body, Rowwise):
         return None
     body = definition.body
-    if body.kind != kind or len(body.at) != 1:
+    if body.kind != "softmax" or len(body.at) != 1:
         return None
     place = definition.indices.index(body.at[0])
     along = access.at[place] == Affine.of(index) and index.dim == body.at[0].dim

@@ -1,4 +1,4 @@
-"""How a notation writes each sign: the same formula goes to text and to LaTeX by two hands.
+"""How a notation writes each sign: one formula goes to text, LaTeX and MathML by three hands.
 
 name, strings -> str
 A hand joins strings; what stands where is decided by the writer.
@@ -10,18 +10,28 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-ADD, MUL, POWER, ATOM = 1, 2, 3, 4
-"""How tightly a written formula holds together."""
+ADD, ODOT, MUL, POWER, ATOM = 1, 2, 3, 4, 5
+"""How tightly a written formula holds together; ODOT is an element-wise product of arrays."""
 
 
 class Hand(Protocol):
-    """What a notation must be able to write."""
+    """What a notation must be able to write.
 
-    zero_times: str
+    `barred` says that a fraction has a bar, which groups what stands above and below it;
+    `ones` is the vector of ones, `identity` the identity matrix.
+    """
+
+    barred: bool
+    ones: str
+    identity: str
 
     def name(self, name: str) -> str: ...
     def indexed(self, name: str, at: Sequence[str]) -> str: ...
     def join(self, factors: Sequence[tuple[str, str]]) -> str: ...
+    def total(self, signed: Sequence[tuple[bool, str]]) -> str: ...
+    def without_minus(self, text: str) -> str | None: ...
+    def position(self, text: str) -> str: ...
+    def is_group(self, text: str) -> bool: ...
     def group(self, inner: str) -> str: ...
     def bracket(self, condition: str) -> str: ...
     def power(self, base: str, exponent: str) -> str: ...
@@ -29,12 +39,24 @@ class Hand(Protocol):
     def exp(self, exponent: str) -> str: ...
     def sqrt(self, inner: str) -> str: ...
     def absolute(self, inner: str) -> str: ...
+    def floor(self, above: str, below: str) -> str: ...
     def call(self, function: str, order: Sequence[int], args: Sequence[str]) -> str: ...
     def big(self, sign: str, bound: Sequence[str], body: str) -> str: ...
     def delta(self, left: str, right: str) -> str: ...
     def relation(self, sign: str) -> str: ...
+    def compared(self, left: str, sign: str, right: str) -> str: ...
     def number(self, value: int | float) -> str: ...
-    def partial(self, output: str, wrt: str, sign: str) -> str: ...
+    def partial(self, output: str, wrt: str) -> str: ...
+    def held(self, ratio: str, names: Sequence[str]) -> str: ...
+    def equation(self, left: str, right: str) -> str: ...
+    def where(self, equation: str, condition: str) -> str: ...
+    def element_of(self, name: str, at: Sequence[str]) -> str: ...
+    def gathered(self, name: str, at: str) -> str: ...
+    def at(self, base: str, position: str) -> str: ...
+    def transpose(self, inner: str) -> str: ...
+    def odot(self, items: Sequence[str]) -> str: ...
+    def matrices(self, items: Sequence[str]) -> str: ...
+    def pairing(self, left: str, right: str) -> str: ...
 
 
 GREEK = {
@@ -45,52 +67,50 @@ GREEK = {
     "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ", "Upsilon": "Υ", "Phi": "Φ", "Psi": "Ψ",
     "Omega": "Ω",
 }
-_LATEX_GREEK = {symbol: f"\\{word}" for word, symbol in GREEK.items() if word != "lamda"} | {
+LATEX_GREEK = {symbol: f"\\{word}" for word, symbol in GREEK.items() if word != "lamda"} | {
     "ϵ": "\\epsilon", "ε": "\\varepsilon", "ϑ": "\\vartheta", "ς": "\\varsigma", "ϱ": "\\varrho",
 }
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_RELATIONS = {
+RELATIONS = {
     "lt": ("<", "<"), "le": ("≤", r"\le"), "gt": (">", ">"), "ge": ("≥", r"\ge"),
     "eq": ("=", "="), "ne": ("≠", r"\ne"), "and_": ("and", r"\land"), "or_": ("or", r"\lor"),
     "not_": ("not", r"\lnot"),
 }
-_SIGNS = {"sum": ("Σ", r"\sum"), "prod": ("Π", r"\prod"), "max": ("max", r"\max"),
+SIGNS = {"sum": ("Σ", r"\sum"), "prod": ("Π", r"\prod"), "max": ("max", r"\max"),
           "min": ("min", r"\min"), "argmax": ("argmax", r"\operatorname{argmax}"),
           "argmin": ("argmin", r"\operatorname{argmin}")}
-_LATEX_FUNCTIONS = {
-    "log": r"\log", "sin": r"\sin", "cos": r"\cos", "tan": r"\tan", "sinh": r"\sinh",
-    "cosh": r"\cosh", "tanh": r"\tanh", "arcsin": r"\arcsin", "arccos": r"\arccos",
-    "arctan": r"\arctan", "log2": r"\log_2", "log10": r"\log_{10}", "maximum": r"\max",
-    "minimum": r"\min", "gamma": r"\Gamma", "lgamma": r"\log\Gamma", "digamma": r"\psi",
-}
-
-_LATEX_WHOLE = {
-    "cbrt": r"\sqrt[3]{{{0}}}", "hypot": r"\sqrt{{{{({0})}}^2 + {{({1})}}^2}}",
-    "floor": r"\left\lfloor {0} \right\rfloor", "ceil": r"\left\lceil {0} \right\rceil",
-}
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """Split `W1` or `beta_2` into base and number; other names have no number."""
-    match = re.fullmatch(r"([^\W\d_]+?)_?(\d+)", name)
-    if match and (len(match[1]) == 1 or match[1] in GREEK):
-        return match[1], match[2]
-    return name, ""
+def split_name(name: str) -> tuple[str, tuple[str, ...]]:
+    """Split `W1`, `beta_2` or `Θ_out` into a letter and its subscripts; a word has none."""
+    head, *rest = name.split("_")
+    match = re.fullmatch(r"([^\W\d_]+?)(\d+)", head)
+    letter, number = (match[1], [match[2]]) if match else (head, [])
+    parts = (*number, *rest)
+    if (len(letter) == 1 or letter in GREEK) and all(parts):
+        return letter, parts
+    return name, ()
 
 
 class TextHand:
     """Unicode text: `δ_ij (1 - y_i²) x_k`."""
 
-    zero_times = "0"
+    barred = False
+    ones = "𝟏"
+    identity = "I"
 
     def name(self, name: str) -> str:
-        """Return the name as the user wrote it."""
-        return name
+        """Return the name as the user wrote it; `G^{L,z}` is braced where it is longer."""
+        head, mark, owner = name.partition("^")
+        return f"{head}^{{{owner}}}" if mark and "," in owner else name
 
     def indexed(self, name: str, at: Sequence[str]) -> str:
-        """Return `x_ij`, or `x_{i,j+k}` where a position is longer than a letter."""
+        """Return `x_ij`, `x_{i,j+k}` where a position is longer than a letter, or `W_out[i,j]`."""
+        name = self.name(name)
         if not at:
             return name
+        if "_" in name:
+            return self.element_of(name, at)
         if all(len(p) == 1 for p in at):
             return f"{name}_{''.join(at)}"
         return f"{name}_{{{','.join(at)}}}"
@@ -144,7 +164,7 @@ class TextHand:
 
     def big(self, sign: str, bound: Sequence[str], body: str) -> str:
         """Return `Σ_k body`."""
-        return f"{self.indexed(_SIGNS[sign][0], bound)} {body}"
+        return f"{self.indexed(SIGNS[sign][0], bound)} {body}"
 
     def delta(self, left: str, right: str) -> str:
         """Return the Kronecker delta."""
@@ -152,7 +172,7 @@ class TextHand:
 
     def relation(self, sign: str) -> str:
         """Return the sign of a comparison or of logic."""
-        return _RELATIONS[sign][0]
+        return RELATIONS[sign][0]
 
     def number(self, value: int | float) -> str:
         """Return the number as Python writes it."""
@@ -164,128 +184,81 @@ class TextHand:
             return str(int(value))
         return re.sub(r"e([-+])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", repr(value))
 
-    def partial(self, output: str, wrt: str, sign: str) -> str:
+    def partial(self, output: str, wrt: str) -> str:
         """Return `∂y[i]/∂W[j,k]`."""
-        return f"{sign}{output}/{sign}{wrt}"
+        return f"∂{output}/∂{wrt}"
+
+    def total(self, signed: Sequence[tuple[bool, str]]) -> str:
+        """Return terms joined by their signs."""
+        return plus_and_minus(signed)
+
+    def without_minus(self, text: str) -> str | None:
+        """Return what stands behind a leading minus, or None if there is none."""
+        return text[1:] if text.startswith("-") else None
+
+    def position(self, text: str) -> str:
+        """Return a sum as it stands in a subscript."""
+        return text.replace(" + ", "+").replace(" - ", "-")
+
+    def is_group(self, text: str) -> bool:
+        """Whether it begins with a parenthesis."""
+        return text.startswith("(")
+
+    def floor(self, above: str, below: str) -> str:
+        """Return the floor of a quotient."""
+        return f"⌊({above})/{below}⌋"
+
+    def compared(self, left: str, sign: str, right: str) -> str:
+        """Return a comparison."""
+        return f"{left} {self.relation(sign)} {right}"
+
+    def held(self, ratio: str, names: Sequence[str]) -> str:
+        """Return a derivative with what it holds fixed."""
+        return f"{ratio} |{{{', '.join(names)}}}"
+
+    def equation(self, left: str, right: str) -> str:
+        """Return an equation."""
+        return f"{left} = {right}"
+
+    def where(self, equation: str, condition: str) -> str:
+        """Return an equation with the condition under which it holds."""
+        return f"{equation}  where {condition}"
+
+    def element_of(self, name: str, at: Sequence[str]) -> str:
+        """Return `y[i,j]`, as it stands in the head of a result."""
+        return name + (f"[{','.join(at)}]" if at else "")
+
+    def gathered(self, name: str, at: str) -> str:
+        """Return `E[t]`, the rows of an array that an index array names."""
+        return f"{name}[{at}]"
+
+    def at(self, base: str, position: str) -> str:
+        """Return an element of what is no name: `softmax(z)_i`."""
+        return f"{base}_{position}" if len(position) == 1 else f"{base}_{{{position}}}"
+
+    def transpose(self, inner: str) -> str:
+        """Return the transpose; `(G^z)ᵀ`, because a superscript is there already."""
+        return f"({inner})ᵀ" if re.fullmatch(r"\w+\^(\w+|\{.*\})", inner) else f"{inner}ᵀ"
+
+    def odot(self, items: Sequence[str]) -> str:
+        """Return an element-wise product."""
+        return " ⊙ ".join(items)
+
+    def matrices(self, items: Sequence[str]) -> str:
+        """Return a product of matrices; single letters touch, as in `Wx`, but not in `u vᵀ`."""
+        tight = all(len(i.rstrip("ᵀ")) == 1 and i[0].isalpha() for i in items)
+        tight = tight and not items[-1].endswith("ᵀ")
+        return ("" if tight else " ").join(items)
+
+    def pairing(self, left: str, right: str) -> str:
+        """Return the sum of products of all elements of two arrays."""
+        return f"⟨{left}, {right}⟩"
 
 
-class LatexHand:
-    r"""LaTeX: `\delta_{ij} (1 - y_i^2) x_k`."""
-
-    zero_times = "0"
-
-    def name(self, name: str) -> str:
-        r"""Return `W`, `\sigma`, `W_{1}` or `\mathrm{scale}`."""
-        return self.indexed(name, ())
-
-    def indexed(self, name: str, at: Sequence[str]) -> str:
-        """Return `x_i`, `W_{jk}`, `W_{1,jk}`."""
-        head, mark, owner = name.partition("^")
-        base, number = split_name(head)
-        base = latex_word(base) + (f"^{{{self.name(owner)}}}" if mark else "")
-        subscript = "".join(at) if all(len(p) == 1 for p in at) else ",".join(at)
-        subscript = ",".join(s for s in (number, subscript) if s)
-        if not subscript:
-            return base
-        braces = subscript if len(subscript) == 1 else f"{{{subscript}}}"
-        return f"{base}_{braces}"
-
-    def join(self, factors: Sequence[tuple[str, str]]) -> str:
-        """Join factors by spaces."""
-        return " ".join(factor for _, factor in factors)
-
-    def group(self, inner: str) -> str:
-        """Return it in parentheses that grow where it is tall."""
-        return rf"\left({inner}\right)" if _tall(inner) else f"({inner})"
-
-    def bracket(self, condition: str) -> str:
-        """Return the Iverson bracket."""
-        return rf"\left[{condition}\right]" if _tall(condition) else f"[{condition}]"
-
-    def power(self, base: str, exponent: str) -> str:
-        """Return the power; a base that has a superscript already is braced."""
-        if "^" in base and not base.endswith(")"):
-            base = f"{{{base}}}"
-        return f"{base}^{exponent}" if len(exponent) == 1 else f"{base}^{{{exponent}}}"
-
-    def quotient(self, above: str, below: str, simple: bool) -> str:  # noqa: ARG002
-        """Return the fraction; its bar groups what stands below."""
-        return rf"\frac{{{above}}}{{{below}}}"
-
-    def exp(self, exponent: str) -> str:
-        """Return the exponential."""
-        return f"e^{exponent}" if len(exponent) == 1 else f"e^{{{exponent}}}"
-
-    def sqrt(self, inner: str) -> str:
-        """Return the square root."""
-        return rf"\sqrt{{{inner}}}"
-
-    def absolute(self, inner: str) -> str:
-        """Return the absolute value."""
-        return rf"\left|{inner}\right|"
-
-    def call(self, function: str, order: Sequence[int], args: Sequence[str]) -> str:
-        r"""Return `\sigma'(z)`."""
-        if not sum(order) and function in _LATEX_WHOLE:
-            return _LATEX_WHOLE[function].format(*args)
-        name = _LATEX_FUNCTIONS.get(function)
-        if name is None:
-            word = latex_word(function)
-            name = rf"\operatorname{{{word[8:-1]}}}" if word.startswith(r"\mathrm") else word
-        if len(order) > 1 and any(order):
-            mark = "^{(" + ",".join(map(str, order)) + ")}"
-        else:
-            mark = "'" * sum(order)
-        return f"{name}{mark}{self.group(', '.join(args))}"
-
-    def big(self, sign: str, bound: Sequence[str], body: str) -> str:
-        """Return the sum, product or extremum over `bound`."""
-        below = ", ".join(bound)
-        braces = below if len(below) == 1 else f"{{{below}}}"
-        return f"{_SIGNS[sign][1]}_{braces} {body}"
-
-    def delta(self, left: str, right: str) -> str:
-        """Return the Kronecker delta."""
-        separator = "" if len(left) == len(right) == 1 else ","
-        return rf"\delta_{{{left}{separator}{right}}}"
-
-    def relation(self, sign: str) -> str:
-        """Return the sign of a comparison or of logic."""
-        return _RELATIONS[sign][1]
-
-    def number(self, value: int | float) -> str:
-        """Return the number, with powers of ten written out."""
-        text = TextHand().number(value)
-        if "∞" in text:
-            return text.replace("∞", r"\infty")
-        if "e" in text:
-            mantissa, exponent = text.split("e")
-            ten = f"10^{{{exponent}}}"
-            return ten if mantissa == "1" else rf"{mantissa} \cdot {ten}"
-        return text
-
-    def partial(self, output: str, wrt: str, sign: str) -> str:
-        """Return the derivative as a fraction."""
-        mark = r"\partial " if sign == "∂" else "d "
-        return rf"\frac{{{mark}{output}}}{{{mark}{wrt}}}"
-
-
-def latex_word(word: str) -> str:
-    r"""Return one letter as it is, Greek as a command, anything longer upright."""
-    if word in GREEK:
-        return _LATEX_GREEK.get(GREEK[word], word)
-    if word in _LATEX_GREEK:
-        return _LATEX_GREEK[word]
-    if len(word) == 1:
-        return word
-    escaped = "".join(_LATEX_ESCAPES.get(c, c) for c in word)
-    return rf"\mathrm{{{escaped}}}"
-
-
-_LATEX_ESCAPES = {"_": r"\_", "#": r"\#", "%": r"\%", "&": r"\&", "$": r"\$"} | {
-    symbol: rf"\text{{${command}$}}" for symbol, command in _LATEX_GREEK.items()
-}
-
-
-def _tall(inner: str) -> bool:
-    return any(mark in inner for mark in (r"\frac", r"\sum", r"\prod", r"\left"))
+def plus_and_minus(signed: Sequence[tuple[bool, str]]) -> str:
+    """Return terms joined by their signs."""
+    text = ""
+    for negative, term in signed:
+        lead = "-" if negative else "" if not text else "+"
+        text += f" {lead} {term}" if text else f"{lead}{term}"
+    return text

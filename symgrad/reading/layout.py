@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from symgrad.dims import ONE
 from symgrad.program import (
     BATCH,
+    Access,
     Affine,
     Apply,
+    Constant,
     Delta,
     Index,
     Number,
     Scalar,
+    Size,
     Term,
     substitute,
     walk,
@@ -105,11 +108,18 @@ def has_delta(shown: Shown) -> bool:
 
 
 def place(shown: Shown) -> int:
-    """Return where a factor stands: numbers, deltas, then as derived, then scalar functions."""
-    if isinstance(shown, Number):
+    """Return where a factor stands: numbers, deltas, scalars, then as derived, then functions."""
+    if isinstance(shown, Number) or _is_constant(shown):
         return 0
     if isinstance(shown, Delta):
         return 1
-    if isinstance(shown, Apply) and all(i.dim in (BATCH, ONE) for i in indices_in(shown)):
-        return 3
-    return 2
+    if isinstance(shown, Access | Apply) and all(i.dim in (BATCH, ONE) for i in indices_in(shown)):
+        return 2 if isinstance(shown, Access) else 4
+    return 3
+
+
+def _is_constant(shown: Shown) -> bool:
+    """Whether nothing in it varies: numbers, π, sizes, and functions of them."""
+    if isinstance(shown, Summed):
+        return False
+    return all(isinstance(node, Number | Constant | Size | Apply) for node in walk(shown))

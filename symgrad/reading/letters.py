@@ -10,17 +10,23 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from symgrad.dims import Dim
 from symgrad.program import Apply, Index, Program, scalars_of, walk
 
-ALPHABET = "ijklpqrsuvwabcdefgh"
+ALPHABET = "ijklpqrsuvwabcdfgh"
+"""No `e`: it would stand beside Euler's."""
 
 
 @dataclass(slots=True)
 class Letters:
-    """The letters in use in one equation."""
+    """The letters in use in one equation.
+
+    A letter that was bound serves again only for an index of the same range.
+    """
 
     taken: frozenset[str]
     used: dict[Index, str] = field(default_factory=dict)
+    bound: dict[str, Dim] = field(default_factory=dict)
 
     @staticmethod
     def of(program: Program, free: Iterable[Index] = (), also: Iterable[str] = ()) -> Letters:
@@ -33,11 +39,13 @@ class Letters:
     def take(self, index: Index) -> str:
         """Return the letter of `index`, choosing one if it has none yet."""
         if index not in self.used:
-            self.used[index] = next(self._candidates(index.name))
+            self.used[index] = next(self._candidates(index))
         return self.used[index]
 
-    def _candidates(self, wish: str) -> Iterator[str]:
+    def _candidates(self, index: Index) -> Iterator[str]:
         barred = self.taken | set(self.used.values())
+        barred |= {letter for letter, dim in self.bound.items() if dim != index.dim}
+        wish = index.name
         if wish.isidentifier() and wish not in barred:
             yield wish
         for number in range(1000):
@@ -54,7 +62,7 @@ class Letters:
             yield tuple(self.take(index) for index in bound)
         finally:
             for index in fresh:
-                del self.used[index]
+                self.bound[self.used.pop(index)] = index.dim
 
 
 def taken_names(program: Program) -> frozenset[str]:
@@ -69,3 +77,25 @@ def taken_names(program: Program) -> frozenset[str]:
         for scalar in scalars_of(definition.body):
             names.update(n.function for n in walk(scalar) if isinstance(n, Apply))
     return frozenset(names)
+
+
+def reading_names(program: Program) -> frozenset[str]:
+    """Return what no index is called in a formula: names of the program, and Euler's e."""
+    plain = frozenset(("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal"))
+    curved = any(
+        not isinstance(d.body, tuple)
+        or any(isinstance(n, Apply) and n.function not in plain
+               for s in scalars_of(d.body) for n in walk(s))
+        for d in program.definitions
+    )
+    return taken_names(program) | ({"e"} if curved else frozenset())
+
+
+def title(name: str, program: Program) -> str:
+    """Return how a name of the derivation is written: `G_z` is `G^z`, with outputs `G^{y,z}`."""
+    head, _, rest = name.partition("_")
+    for output in program.outputs if len(program.outputs) > 1 else ():
+        if rest.startswith(f"{output}_"):
+            rest = f"{output},{rest.removeprefix(f'{output}_')}"
+            break
+    return f"{head}^{rest}" if rest else head

@@ -21,8 +21,11 @@ from symgrad.program import (
     Place,
     Position,
     Program,
+    Reduce,
+    Rowwise,
     Scalar,
     Size,
+    substitute,
 )
 from symgrad.reading.closed import Shown, Summed
 from symgrad.reading.products import Product, product_of, tidy_scalar
@@ -68,6 +71,28 @@ def match_positions(
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    """The element at `place` of the softmax of `body` along `bound`."""
+
+    bound: Index
+    body: Scalar
+    place: Position
+
+
+def place_of(definition: Definition, found: Found) -> tuple[Position, ...] | None:
+    """Return where an element of a definition stands; axes of literal length 1 are at 0."""
+    at = [
+        found.get(i, Affine.of(0) if i.dim.constant == 1 else None) for i in definition.indices
+    ]
+    known = tuple(p for p in at if p is not None)
+    return known if len(known) == len(at) else None
+
+
+def _moved(scalar: Scalar, mapping: Found) -> Scalar:
+    return substitute(scalar, {i: p for i, p in mapping.items() if isinstance(p, Affine)})
+
+
 @dataclass(slots=True)
 class Meanings:
     """What the definitions of a program say: values by body, sums by summand."""
@@ -111,8 +136,62 @@ class Meanings:
         for definition, body in self.values.get(scalar.function, ()):
             found: Found = {}
             free = frozenset(definition.indices)
-            if match_scalar(body, tidied, free, found) and len(found) == len(free):
-                return Access(definition.name, tuple(found[i] for i in definition.indices))
+            if match_scalar(body, tidied, free, found):
+                at = place_of(definition, found)
+                if at is not None:
+                    return Access(definition.name, at)
+        return None
+
+    def softmax_of(self, scalar: Scalar) -> Softmax | None:
+        """Return the softmax that `exp(u - logsumexp u)` is an element of, if it is one."""
+        match scalar:
+            case Apply("exp", (Access() as log,), ()):
+                source = self.program.definition(log.array)
+                if source is None or not isinstance(source.body, Rowwise):
+                    return None
+                body = source.body
+                if body.kind != "log_softmax" or len(body.at) != 1:
+                    return None
+                there = dict(zip(source.indices, log.at, strict=True))
+                place = there.pop(body.at[0])
+                return Softmax(body.bound[0], _moved(body.body, there), place)
+            case Apply("exp_difference", (value, Access() as total), ()):
+                return self._part_of(value, total)
+            case Apply("exp", (Apply("sub", (value, Access() as total), ()),), ()):
+                return self._part_of(value, total)
+            case _:
+                return None
+
+    def _part_of(self, value: Scalar, total: Access) -> Softmax | None:
+        source = self.program.definition(total.array)
+        if source is None or not isinstance(source.body, Reduce):
+            return None
+        if source.body.kind != "logsumexp" or len(source.body.bound) != 1:
+            return None
+        (bound,) = source.body.bound
+        body = _moved(source.body.body, dict(zip(source.indices, total.at, strict=True)))
+        found: Found = {}
+        if not match_scalar(tidy_scalar(body), tidy_scalar(value), frozenset((bound,)), found):
+            return None
+        return Softmax(bound, body, found[bound]) if bound in found else None
+
+    def named_softmax(self, part: Softmax) -> Access | None:
+        """Return the element of a definition that is this softmax, if the user named one."""
+        for definition in self.program.definitions:
+            body = definition.body
+            if not definition.written or not isinstance(body, Rowwise):
+                continue
+            if body.kind != "softmax" or len(body.at) != 1:
+                continue
+            free = frozenset(i for i in (*definition.indices, *body.bound) if i != body.at[0])
+            found: Found = {}
+            if not match_scalar(tidy_scalar(body.body), tidy_scalar(part.body), free, found):
+                continue
+            if found.pop(body.bound[0], None) != Affine.of(part.bound):
+                continue
+            at = place_of(definition, found | {body.at[0]: part.place})
+            if at is not None:
+                return Access(definition.name, at)
         return None
 
     def sum_of(self, product: Product, over: Index) -> Product | None:
@@ -129,10 +208,9 @@ class Meanings:
                 continue
             if found.get(bound) != Affine.of(over) or bound.dim != over.dim:
                 continue
-            others = [found.get(i) for i in definition.indices]
-            if any(p is None or p == Affine.of(over) for p in others):
+            at = place_of(definition, found)
+            if at is None or Affine.of(over) in at:
                 continue
-            at = tuple(p for p in others if p is not None)
             result = Product((), product.number / rest.number)
             result.over = {Access(definition.name, at): 1, **rest.under}
             result.under = dict(rest.over)
@@ -185,4 +263,4 @@ def _match_factor(
     return match_scalar(expected, atom, free, found)
 
 
-__all__ = ["Meanings", "match_scalar"]
+__all__ = ["Meanings", "Softmax", "match_scalar"]

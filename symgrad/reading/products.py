@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
-from symgrad.program import Apply, Index, Number, Scalar, indices_of
+from symgrad.program import Apply, Delta, Guard, Index, Number, Scalar, indices_of
 from symgrad.reading.closed import Piece, Shown, Summed
 
 Coefficient = Fraction | float
@@ -101,7 +101,14 @@ def _put(product: Product, atom: Shown, power: int) -> None:
         _multiply(product, atom, power)
         return
     side = product.over if power > 0 else product.under
-    side[atom] = side.get(atom, 0) + abs(power)
+    side[atom] = 1 if power > 0 and _is_mask(atom) else side.get(atom, 0) + abs(power)
+
+
+def _is_mask(atom: Shown) -> bool:
+    """Whether it is 0 or 1 everywhere, and so its own square."""
+    if isinstance(atom, Apply):
+        return atom.function in ("lt", "le", "gt", "ge", "eq", "ne") and not atom.order
+    return isinstance(atom, Delta | Guard)
 
 
 _PRODUCTLIKE = frozenset({"mul", "div", "neg", "square", "reciprocal", "identity"})

@@ -69,9 +69,11 @@ def _forms(function: str, place: int, arity: int, named: bool) -> tuple[Scalar, 
     return tuple(form for form in found if form is not None)
 
 
-def slope_formula(function: str, arity: int) -> tuple[tuple[Access, ...], Scalar] | None:
-    """Return a function's arguments as letters and its slope in the first, or None."""
-    forms = _forms(function, 0, arity, False)
+def slope_formula(
+    function: str, arity: int, place: int = 0
+) -> tuple[tuple[Access, ...], Scalar] | None:
+    """Return a function's arguments as letters and its slope in one of them, or None."""
+    forms = _forms(function, place, arity, False)
     if not forms:
         return None
     args = tuple(Access(letter) for letter in ("z", "a", "p", "q")[:arity])
@@ -88,6 +90,14 @@ _A, _B = Access("#0"), Access("#1")
 _HALF_TIE = Apply("div", (Apply("eq", (_A, _B)), Number(2)))
 _BY_HAND: dict[tuple[str, int], Scalar] = {
     ("abs", 0): Apply("sign", (_A,)),
+    ("hypot", 0): Apply("ratio_or_zero", (_A, Apply("hypot", (_A, _B)))),
+    ("hypot", 1): Apply("ratio_or_zero", (_B, Apply("hypot", (_A, _B)))),
+    ("gamma", 0): Apply("mul", (Apply("gamma", (_A,)), Apply("digamma", (_A,)))),
+    ("lgamma", 0): Apply("digamma", (_A,)),
+    ("softplus", 0): Apply("sigmoid", (_A,)),
+    ("log_sigmoid", 0): Apply("sigmoid", (Apply("neg", (_A,)),)),
+    ("logaddexp", 0): Apply("sigmoid", (Apply("sub", (_A, _B)),)),
+    ("logaddexp", 1): Apply("sigmoid", (Apply("sub", (_B, _A)),)),
     ("pow", 0): Apply("mul", (_B, Apply("pow", (_A, Apply("sub", (_B, Number(1))))))),
     ("pow", 1): Apply("mul", (Apply("pow", (_A, _B)), Apply("log", (_A,)))),
     ("maximum", 0): Apply("add", (Apply("gt", (_A, _B)), _HALF_TIE)),

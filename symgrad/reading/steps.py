@@ -29,27 +29,33 @@ from symgrad.program import (
     scalars_of,
     walk,
 )
+from symgrad.reading.cases import condition
 from symgrad.reading.closed import ClosedForm, Summed
 from symgrad.reading.collect import collect
 from symgrad.reading.facts import use_facts
-from symgrad.reading.hands import Hand, LatexHand, TextHand
-from symgrad.reading.letters import Letters, taken_names
+from symgrad.reading.hands import Hand, TextHand
+from symgrad.reading.latex import LatexHand
+from symgrad.reading.letters import Letters, reading_names
 from symgrad.reading.matching import Meanings
+from symgrad.reading.mathml import MathmlHand
 from symgrad.reading.slopes import slope_formula
 from symgrad.reading.write import Writer
 from symgrad.simplify import finish, flat, same_sums
 
-Kind = Literal["domain", "definitions", "local derivatives", "chain rule", "result"]
-HANDS: tuple[Hand, Hand] = (TextHand(), LatexHand())
+Kind = Literal[
+    "domain", "definitions", "local derivatives", "chain rule", "result", "in matrix style"
+]
+HANDS: tuple[Hand, Hand, Hand] = (TextHand(), LatexHand(), MathmlHand())
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of a derivation."""
+    """One line of a derivation; `mathml` is a run of elements, without `<math>`."""
 
     kind: Kind
     text: str
     latex: str
+    mathml: str
 
 
 def derivation_steps(
@@ -58,39 +64,30 @@ def derivation_steps(
     """Return all steps in the order they are read."""
     page = Page.of(derivation)
     steps: list[Step] = []
-    both = (conditions(derivation.program, hand) for hand in HANDS)
-    steps += [_two("domain", text, latex) for text, latex in zip(*both, strict=True)]
+    all_hands = (conditions(derivation.program, hand) for hand in HANDS)
+    steps += [Step("domain", *lines) for lines in zip(*all_hands, strict=True)]
     steps += [page.definition(d) for d in derivation.program.definitions]
     steps += page.local_derivatives()
     steps += page.named_slopes(forms)
     steps += page.chain(forms)
     for form in forms:
-        steps.append(_two("result", *(equation(form, hand) for hand in HANDS)))
-        pairs = zip(*(domains(form, hand) for hand in HANDS), strict=True)
-        steps += [_two("result", text, latex) for text, latex in pairs]
+        steps.append(Step("result", *(equation(form, hand) for hand in HANDS)))
+        cases = zip(*(domains(form, hand) for hand in HANDS), strict=True)
+        steps += [Step("result", *lines) for lines in cases]
     return tuple(steps)
-
-
-def _two(kind: Kind, text: str, latex: str) -> Step:
-    return Step(kind, text, latex)
 
 
 def equation(form: ClosedForm, hand: Hand) -> str:
     """Return `∂y_i/∂W_jk = ...` in index style."""
     writer = form_writer(form, hand)
-    return f"{_left(form, writer)} = {writer.shown(form.shown)}"
+    return hand.equation(_left(form, writer), writer.shown(form.shown))
 
 
 def _left(form: ClosedForm, writer: Writer) -> str:
     out = [writer.position(Affine.of(i)) for i in form.out if i.dim.constant != 1]
     theta = [writer.position(Affine.of(i)) for i in form.theta if i.dim.constant != 1]
-    left, right = (
-        writer.hand.indexed(form.output, out), writer.hand.indexed(form.parameter, theta)
-    )
-    if isinstance(writer.hand, TextHand):
-        left = form.output + (f"[{','.join(out)}]" if out else "")
-        right = form.parameter + (f"[{','.join(theta)}]" if theta else "")
-    return writer.hand.partial(left, right, "∂")
+    hand = writer.hand
+    return hand.partial(hand.element_of(form.output, out), hand.element_of(form.parameter, theta))
 
 
 def domains(form: ClosedForm, hand: Hand) -> tuple[str, ...]:
@@ -98,9 +95,8 @@ def domains(form: ClosedForm, hand: Hand) -> tuple[str, ...]:
     lines = []
     for case in form.restricted:
         writer = form_writer(form, hand)
-        word = r"\quad\text{where } " if isinstance(hand, LatexHand) else "  where "
-        condition = writer.condition(case.condition)
-        lines.append(f"{_left(form, writer)} = {writer.shown(case.shown)}{word}{condition}")
+        simple = hand.equation(_left(form, writer), writer.shown(case.shown))
+        lines.append(hand.where(simple, condition(writer, case.condition)))
     return tuple(lines)
 
 
@@ -108,10 +104,11 @@ def conditions(program: Program, hand: Hand) -> tuple[str, ...]:
     """Return the domains that a layer asserts."""
     definitions = {d.name: d for d in program.definitions}
     lines = []
-    for condition in program.conditions:
-        free = [i for i in condition.indices if i != program.batch]
-        writer = Writer(program, hand, Letters.of(program, free), definitions)
-        lines.append(writer.condition(condition.mask))
+    for asserted in program.conditions:
+        free = [i for i in asserted.indices if i != program.batch]
+        letters = Letters.of(program, free, reading_names(program))
+        writer = Writer(program, hand, letters, definitions)
+        lines.append(condition(writer, asserted.mask))
     return tuple(lines)
 
 
@@ -119,7 +116,7 @@ def form_writer(form: ClosedForm, hand: Hand) -> Writer:
     """Return a writer whose letters suit a closed form."""
     free = [i for i in (*form.out, *form.theta) if i.dim.constant != 1]
     definitions = {d.name: d for d in (*form.program.definitions, *form.named)}
-    letters = Letters.of(form.program, free)
+    letters = Letters.of(form.program, free, reading_names(form.program))
     return Writer(form.program, hand, letters, definitions, frozenset(d.name for d in form.named))
 
 
@@ -139,7 +136,7 @@ class Page:
         """Return the page of a derivation."""
         everything = (*derivation.program.definitions, *derivation.adjoints)
         definitions = {d.name: _named(d) for d in everything}
-        taken = taken_names(derivation.program)
+        taken = reading_names(derivation.program)
         adjoints = frozenset(d.name for d in derivation.adjoints)
         meanings = Meanings.of(derivation.program)
         return Page(derivation, meanings, Supply(derivation.serial), definitions, adjoints, taken)
@@ -166,13 +163,16 @@ class Page:
             left = writer.access(_itself(definition))[0]
             body = writer.body(definition, {})[0]
             body = hand.call("stop_gradient", (), (body,)) if definition.frozen else body
-            lines.append(f"{left} = {body}")
+            lines.append(hand.equation(left, body))
         return Step("definitions", *lines)
 
     def chain(self, forms: Sequence[ClosedForm]) -> list[Step]:
         """Return the adjoints of definitions and what they lean on; zeros are left out."""
         wanted = {name for name, _, _ in self.derivation.adjoint_of}
-        wanted |= {d.name for form in forms for d in form.named}
+        return self.chain_to(wanted | {d.name for form in forms for d in form.named})
+
+    def chain_to(self, wanted: set[str]) -> list[Step]:
+        """Return the adjoints of these names and what they lean on; zeros are left out."""
         kept: list[Definition] = []
         for definition in reversed(self.derivation.adjoints):
             if definition.name in wanted:
@@ -192,7 +192,7 @@ class Page:
         """Return the equation of a named adjoint, or None if it is zero."""
         if not isinstance(definition.body, tuple):
             step = self.definition(definition)
-            return Step("chain rule", step.text, step.latex)
+            return replace(step, kind="chain rule")
         free = [i for i in definition.indices if i != self.program.batch and i.dim.constant != 1]
         shown = self.shown(
             [t for t in definition.body if not zero & {n for f in t.factors for n in arrays_of(f)}]
@@ -203,7 +203,7 @@ class Page:
         for hand in HANDS:
             writer = self.writer(hand, free)
             left = writer.access(_itself(definition))[0]
-            lines.append(f"{left} = {writer.shown(shown)}")
+            lines.append(hand.equation(left, writer.shown(shown)))
         return Step("chain rule", *lines)
 
     def shown(self, terms: Sequence[Term]) -> Summed:
@@ -252,24 +252,23 @@ class Page:
 
     def named_slopes(self, forms: Sequence[ClosedForm]) -> list[Step]:
         """Return `gelu'(z) = ...` for every known function whose slope the forms call by name."""
-        found: dict[tuple[str, int], None] = {}
+        found: dict[tuple[str, tuple[int, ...]], None] = {}
         for form in forms:
             for term in form.terms:
                 for node in (n for f in term.factors for n in walk(f)):
-                    if isinstance(node, Apply) and node.order == (1, *node.order[1:]):
-                        found[node.function, len(node.args)] = None
+                    if isinstance(node, Apply) and sum(node.order) == 1:
+                        found[node.function, node.order] = None
         steps = []
-        for function, arity in found:
-            known = slope_formula(function, arity)
+        for function, order in found:
+            known = slope_formula(function, len(order), order.index(1))
             if known is None:
                 continue
             args, slope = known
-            order = (1, *(0,) * (arity - 1))
             lines = []
             for hand in HANDS:
                 writer = Writer(self.program, hand, Letters(self.taken), {})
                 left = hand.call(function, order, [hand.name(a.array) for a in args])
-                lines.append(f"{left} = {writer.shown(slope)}")
+                lines.append(hand.equation(left, writer.shown(slope)))
             steps.append(Step("local derivatives", *lines))
         return steps
 
@@ -298,15 +297,33 @@ class Page:
             writer = self.writer(hand, free)
             left = writer.access(Access(definition.name, tuple(Affine.of(i) for i in own)))[0]
             right = writer.access(Access(target, tuple(Affine.of(i) for i in axes)))[0]
-            ratio = hand.partial(left, right, "∂")
+            ratio = hand.partial(left, right)
             if held:
-                names = ", ".join(hand.name(n) for n in held)
-                latex = isinstance(hand, LatexHand)
-                ratio = (
-                    rf"\left.{ratio}\right|_{{{names}}}" if latex else f"{ratio} |{{{names}}}"
-                )
-            lines.append(f"{ratio} = {writer.shown(shown)}")
+                ratio = hand.held(ratio, [hand.name(n) for n in held])
+            lines.append(hand.equation(ratio, writer.shown(shown)))
         return Step("local derivatives", *lines)
+
+
+def supports(page: Page, forms: Sequence[ClosedForm]) -> tuple[Step, ...]:
+    """Return what closed forms lean on: definitions, slopes, adjoints, in the order they are read.
+
+    Definitions that the forms write in place are not repeated.
+    """
+    waiting: list[str] = []
+    for form in forms:
+        writer = form_writer(form, TextHand())
+        writer.shown(form.shown)
+        waiting += writer.said
+    wanted: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        definition = page.definitions.get(name)
+        if definition is not None and name not in wanted:
+            wanted.add(name)
+            waiting += _reads(definition)
+    steps = [page.definition(d) for d in page.program.definitions if d.name in wanted]
+    made = {n for n in wanted if page.program.definition(n) is None}
+    return (*steps, *page.named_slopes(forms), *page.chain_to(made))
 
 
 def _named(definition: Definition) -> Definition:

@@ -8,9 +8,8 @@ written in place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from symgrad.dims import Dim, Floor
 from symgrad.program import (
     Access,
     Affine,
@@ -31,6 +30,7 @@ from symgrad.program import (
     Size,
     substitute,
 )
+from symgrad.reading.cases import COMPARISONS, choice, condition, within
 from symgrad.reading.closed import Piece, Shown, Summed
 from symgrad.reading.hands import ADD, ATOM, MUL, POWER, Hand
 from symgrad.reading.layout import (
@@ -39,18 +39,19 @@ from symgrad.reading.layout import (
     moved_piece,
     number_parts,
     one_term,
-    opposite,
     place,
     powers,
     size,
     split_by,
     with_ratios,
 )
-from symgrad.reading.letters import Letters
+from symgrad.reading.letters import Letters, taken_names, title
+from symgrad.reading.matching import Meanings
+from symgrad.reading.places import sum_of, write_affine, write_dim
 from symgrad.reading.products import Product, product_of
+from symgrad.reading.reductions import reduction, rowwise, square_sum
 
 Written = tuple[str, int]
-COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 INLINE_NODES = 14
 
 
@@ -59,7 +60,8 @@ class Writer:
     """Writes formulas of one program in one notation.
 
     `adjoints` are the names of arrays that the derivation made; `alphabetical` orders factors
-    without indices by name (a definition keeps the order its author chose).
+    without indices by name (a definition keeps the order its author chose). `said` collects the
+    arrays that were written by their names.
     """
 
     program: Program
@@ -68,6 +70,13 @@ class Writer:
     definitions: Mapping[str, Definition]
     adjoints: frozenset[str] = frozenset()
     alphabetical: bool = True
+    said: dict[str, None] = field(default_factory=dict)
+    meanings: Meanings = field(init=False)
+    dims_and_arrays: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.meanings = Meanings(self.program, {}, frozenset(), {}, [])
+        self.dims_and_arrays = taken_names(self.program)
 
     def shown(self, shown: Shown) -> str:
         """Return the formula as a whole."""
@@ -77,38 +86,23 @@ class Writer:
         """Return the formula and how tightly it holds together."""
         match shown:
             case Summed(pieces):
-                return self.sum_of([self.signed_piece(p) for p in pieces])
+                return sum_of([self.signed_piece(p) for p in pieces], self.hand)
             case Number(value):
                 return self.hand.number(value), (ATOM if value >= 0 else ADD)
             case Constant():
                 return self.hand.name("π"), ATOM
             case Size(dim):
-                return self.dim(dim)
+                return write_dim(dim, self.hand)
             case Place(affine):
-                return self.affine(affine)
+                return write_affine(affine, self.hand, self.letters)
             case Access():
                 return self.access(shown)
             case Delta(left, right):
                 return self.delta(left, right), ATOM
             case Guard():
-                return self.hand.bracket(self.within(shown)), ATOM
+                return self.hand.bracket(within(self, shown)), ATOM
             case Apply():
                 return self.apply(shown)
-
-    def sum_of(self, signed: Sequence[tuple[bool, Written]]) -> Written:
-        """Join terms by their signs; no terms are zero."""
-        if not signed:
-            return "0", ATOM
-        if len(signed) == 1 and not signed[0][0]:
-            return signed[0][1]
-        text = ""
-        for negative, (written, tight) in signed:
-            inner = self.hand.group(written) if negative and tight == ADD else written
-            if not text:
-                text = f"-{inner}" if negative else inner
-            else:
-                text += f" {'-' if negative else '+'} {inner}"
-        return text, ADD
 
     def signed_piece(self, piece: Piece) -> tuple[bool, Written]:
         """Return whether it is negative, and its absolute value written."""
@@ -148,7 +142,7 @@ class Writer:
                                                 if k is not near[0][0]}, product.under)
             head, (tail, tight) = self.write(near[0][0]), self.product(rest)
             return self.hand.join([("delta", head[0]), ("", tail)]), MUL
-        top, tight = self.factors(near) if near else ("1", ATOM)
+        top, tight = self.factors(near) if near else (self.hand.number(1), ATOM)
         if tight == ADD:
             top = self.close(top)
         bottom, hold = self.factors(below)
@@ -160,13 +154,12 @@ class Writer:
 
     def close(self, inner: str) -> str:
         """Group a numerator where the notation needs it."""
-        plain = self.hand.quotient("?", "?", True).startswith("?")
-        return self.hand.group(inner) if plain else inner
+        return inner if self.hand.barred else self.hand.group(inner)
 
     def factors(self, factors: Sequence[tuple[Shown, int]], alone: bool = True) -> Written:
-        """Write factors side by side: deltas first, scalars of the layer last."""
+        """Write factors side by side: numbers, deltas and scalars first, their functions last."""
         ordered = sorted(factors, key=lambda f: place(f[0]))
-        if self.alphabetical and all(self.is_plain(f[0]) or place(f[0]) in (0, 3) for f in ordered):
+        if self.alphabetical and all(self.is_plain(f[0]) or place(f[0]) in (0, 4) for f in ordered):
             ordered.sort(key=lambda f: (place(f[0]), self.plain_name(f[0])))
         if len(ordered) == 1 and alone:
             return self.powered(*ordered[0])
@@ -176,7 +169,7 @@ class Writer:
             if tight <= ADD or (tight == MUL and (atom, power) != ordered[-1]):
                 parts.append(("group", self.hand.group(text)))
             else:
-                grouped = power == 1 and text.startswith("(")
+                grouped = power == 1 and self.hand.is_group(text)
                 kind = "element" if isinstance(atom, Access) and atom.at else "other"
                 element = kind == "element" and self.subscripted(atom)
                 parts.append(("group" if grouped else "element" if element else "other", text))
@@ -204,56 +197,34 @@ class Writer:
             if power % 2:
                 return self.hand.power(base, f"{power}/2"), POWER
             return (self.hand.power(base, str(power // 2)) if power > 2 else base), POWER
-        text, tight = self.write(atom)
+        squares = self.squares(atom) if power % 2 == 0 else None
+        if squares is not None and power == 2:
+            return squares
+        text, tight = squares or self.write(atom)
         base = text if tight == ATOM else self.hand.group(text)
-        return self.hand.power(base, str(power)), POWER
+        return self.hand.power(base, str(power // 2 if squares else power)), POWER
 
-    def dim(self, dim: Dim) -> Written:
-        """Write a dim polynomial."""
-        signed: list[tuple[bool, Written]] = []
-        for monomial, number in dim.terms:
-            parts = [self.hand.number(abs(number))] if abs(number) != 1 or not monomial else []
-            for atom, power in monomial:
-                if isinstance(atom, Floor):
-                    inner = self.dim(atom.numerator)[0]
-                    text = f"⌊({inner})/{atom.denominator}⌋"
-                    if self.hand.quotient("a", "b", True) != "a/b":
-                        fraction = self.hand.quotient(inner, str(atom.denominator), True)
-                        text = rf"\lfloor {fraction} \rfloor"
-                else:
-                    text = self.hand.name(atom)
-                parts.append(self.hand.power(text, str(power)) if power > 1 else text)
-            joined = " ".join(parts)
-            signed.append((number < 0, (joined, ATOM if len(parts) == 1 else MUL)))
-        signed.sort(key=lambda item: item[0])
-        return self.sum_of(signed)
-
-    def affine(self, affine: Affine) -> Written:
-        """Write a position as a number."""
-        signed: list[tuple[bool, Written]] = []
-        for index, _ in affine.terms:
-            self.letters.take(index)
-        named = list(self.letters.used)
-        for index, number in sorted(affine.terms, key=lambda term: named.index(term[0])):
-            letter = self.hand.name(self.letters.take(index))
-            many = f"{abs(number)} {letter}" if abs(number) != 1 else letter
-            signed.append((number < 0, (many, ATOM if abs(number) == 1 else MUL)))
-        if affine.offset.terms or not signed:
-            text, tight = self.dim(affine.offset)
-            lone = affine.offset.constant
-            if lone is not None and lone < 0:
-                signed.append((True, (str(-lone), ATOM)))
-            else:
-                signed.append((False, (text, tight)))
-        signed.sort(key=lambda item: item[0])
-        return self.sum_of(signed)
+    def squares(self, atom: Shown) -> Written | None:
+        """Write the sum of squares under the root that a norm written in place is."""
+        definition = self.definitions.get(atom.array) if isinstance(atom, Access) else None
+        if definition is None or not self.written_in_place(definition):
+            return None
+        body = definition.body
+        if not isinstance(body, Reduce) or body.kind != "norm" or not isinstance(atom, Access):
+            return None
+        mapping = {
+            i: p for i, p in zip(definition.indices, atom.at, strict=True)
+            if isinstance(p, Affine)
+        }
+        return square_sum(self, body.bound, substitute(body.body, mapping))
 
     def position(self, position: Position) -> str:
         """Write a position as a subscript, without spaces."""
         if isinstance(position, Lookup):
             at = tuple(p for p in position.at if not self.is_batch(p))
+            self.said[position.array] = None
             return self.hand.indexed(self.title(position.array), [self.position(p) for p in at])
-        return self.affine(position)[0].replace(" + ", "+").replace(" - ", "-")
+        return self.hand.position(write_affine(position, self.hand, self.letters)[0])
 
     def delta(self, left: Position, right: Position) -> str:
         """Write a Kronecker delta, the index that was named first in front."""
@@ -269,7 +240,7 @@ class Writer:
 
     def title(self, name: str) -> str:
         """Return the name an array is written by: `G_z` of the derivation is `G^z`."""
-        return name.replace("_", "^", 1) if name in self.adjoints else name
+        return title(name, self.program) if name in self.adjoints else name
 
     def is_batch(self, position: Position) -> bool:
         """Whether a position is the sample's number."""
@@ -294,6 +265,7 @@ class Writer:
         if definition is not None and self.written_in_place(definition):
             return self.in_place(definition, access)
         at = [self.position(p) for p in self.visible(access)]
+        self.said[access.array] = None
         return self.hand.indexed(self.title(access.array), at), ATOM
 
     def written_in_place(self, definition: Definition) -> bool:
@@ -325,50 +297,28 @@ class Writer:
                 pieces = tuple(moved_piece(term, mapping) for term in body)
                 return self.write(Summed(pieces))
             case Reduce(kind, bound, inner):
-                return self.reduction(kind, bound, substitute(inner, mapping))
+                return reduction(self, kind, bound, substitute(inner, mapping))
             case Rowwise():
-                return self.rowwise(body, mapping)
-
-    def reduction(self, kind: str, bound: tuple[Index, ...], inner: Scalar) -> Written:
-        """Write a product, an extremum, a logsumexp or a norm."""
-        with self.letters.bind(bound) as names:
-            below = [self.hand.name(n) for n in names]
-            if kind == "logsumexp":
-                total = self.hand.big("sum", below, self.write(Apply("exp", (inner,)))[0])
-                return self.hand.call("log", (), (total,)), ATOM
-            if kind == "norm":
-                total = self.hand.big("sum", below, self.powered(inner, 2)[0])
-                return self.hand.sqrt(total), ATOM
-            text, tight = self.write(inner)
-            return self.hand.big(kind, below, text if tight > ADD else self.hand.group(text)), MUL
-
-    def rowwise(self, body: Rowwise, mapping: Mapping[Index, Affine]) -> Written:
-        """Write softmax and log_softmax as the textbook has them."""
-        there = {j: mapping.get(i, Affine.of(i)) for i, j in zip(body.at, body.bound, strict=True)}
-        other = {k: v for k, v in mapping.items() if k not in body.bound}
-        here = substitute(substitute(body.body, there), other)
-        each = substitute(body.body, other)
-        with self.letters.bind(body.bound) as names:
-            below = [self.hand.name(n) for n in names]
-            total = self.hand.big("sum", below, self.write(Apply("exp", (each,)))[0])
-        if body.kind == "softmax":
-            return self.hand.quotient(self.write(Apply("exp", (here,)))[0], total, False), MUL
-        text = self.write(here)[0]
-        return f"{text} - {self.hand.call('log', (), (total,))}", ADD
+                return rowwise(self, body, mapping)
 
     def apply(self, apply: Apply) -> Written:
         """Write a function of scalars."""
         function, args = apply.function, apply.args
+        part = self.softmax(apply)
+        if part is not None:
+            return part
         if any(apply.order):
             return self.hand.call(function, apply.order, [self.shown(a) for a in args]), ATOM
         match function, args:
             case ("add" | "sub"), _:
-                return self.sum_of(self.addends(apply))
+                return sum_of(self.addends(apply), self.hand)
             case ("mul" | "div" | "neg" | "square" | "reciprocal" | "identity"), _:
                 return self.signed(product_of((apply,)))
             case "pow", (base, exponent):
                 return self.general_power(base, exponent)
             case "exp", (arg,):
+                if "e" in self.dims_and_arrays:
+                    return self.hand.call("exp", (), [self.shown(arg)]), ATOM
                 return self.hand.exp(self.shown(arg)), POWER
             case "sqrt", (arg,):
                 return self.hand.sqrt(self.shown(arg)), ATOM
@@ -379,10 +329,28 @@ class Writer:
             case "ratio_or_zero", (left, right):
                 return self.write(Apply("div", (left, right)))
             case "where", (mask, yes, no):
-                return self.choice(mask, yes, no)
+                return choice(self, mask, yes, no)
         if function in COMPARISONS or function in ("and_", "or_", "not_"):
-            return self.hand.bracket(self.condition(apply)), ATOM
+            return self.hand.bracket(condition(self, apply)), ATOM
         return self.hand.call(function, (), [self.shown(a) for a in args]), ATOM
+
+    def softmax(self, apply: Apply) -> Written | None:
+        """Write `exp(z_i - logsumexp z)` as `softmax(z)_i`; None if it is none, or is named."""
+        part = self.meanings.softmax_of(apply)
+        if part is None or not isinstance(part.body, Access):
+            return None
+        log = apply.args[0]
+        if apply.function == "exp" and isinstance(log, Access):
+            source = self.definitions.get(log.array)
+            if source is None or not self.written_in_place(source):
+                return None
+        rest = [p for p in self.visible(part.body) if p != Affine.of(part.bound)]
+        if len(rest) != len(self.visible(part.body)) - 1:
+            return None
+        name = self.title(part.body.array)
+        self.said[part.body.array] = None
+        inner = self.hand.indexed(name, [self.position(p) for p in rest])
+        return self.hand.at(self.hand.call("softmax", (), [inner]), self.position(part.place)), ATOM
 
     def addends(self, scalar: Scalar) -> list[tuple[bool, Written]]:
         """Return the signed terms of nested sums."""
@@ -394,8 +362,9 @@ class Writer:
                 return [*self.addends(left), *flipped]
             case _:
                 text, tight = self.write(scalar)
-                if tight == ADD and text.startswith("-") and one_term(scalar):
-                    return [(True, (text[1:], MUL))]
+                rest = self.hand.without_minus(text) if tight == ADD else None
+                if rest is not None and one_term(scalar):
+                    return [(True, (rest, MUL))]
                 return [(False, (text, tight))]
 
     def signed(self, product: Product) -> Written:
@@ -404,7 +373,7 @@ class Writer:
         if negative:
             product.number = -product.number
         written = self.product(product)
-        return self.sum_of([(negative, written)]) if negative else written
+        return sum_of([(negative, written)], self.hand) if negative else written
 
     def general_power(self, base: Scalar, exponent: Scalar) -> Written:
         """Write a power; half is a root."""
@@ -416,51 +385,6 @@ class Writer:
         text = text if tight == ATOM else self.hand.group(text)
         return self.hand.power(text, self.shown(exponent)), POWER
 
-    def choice(self, mask: Scalar, yes: Scalar, no: Scalar) -> Written:
-        """Write `where` with Iverson brackets."""
-        pieces: list[tuple[bool, Written]] = []
-        for condition, value in ((mask, yes), (opposite(mask), no)):
-            if value == Number(0):
-                continue
-            bracket = self.hand.bracket(self.condition(condition))
-            if value == Number(1):
-                pieces.append((False, (bracket, ATOM)))
-                continue
-            product = product_of((value,))
-            negative = product.number < 0
-            if negative:
-                product.number = -product.number
-            text, tight = self.product(product)
-            text = self.hand.group(text) if tight == ADD else text
-            pieces.append((negative, (self.hand.join([("", bracket), ("", text)]), MUL)))
-        return self.sum_of(pieces)
-
-    def condition(self, mask: Scalar) -> str:
-        """Write a mask without brackets."""
-        match mask:
-            case Apply(sign, (left, right), ()) if sign in COMPARISONS:
-                return f"{self.shown(left)} {self.hand.relation(sign)} {self.shown(right)}"
-            case Apply(("and_" | "or_") as sign, args, ()):
-                joint = f" {self.hand.relation(sign)} "
-                return joint.join(self.part_of(sign, a) for a in args)
-            case Apply("not_", (arg,), ()):
-                return f"{self.hand.relation('not_')} ({self.condition(arg)})"
-            case Guard():
-                return self.within(mask)
-            case _:
-                return self.shown(mask)
-
-    def part_of(self, sign: str, mask: Scalar) -> str:
-        """Write one side of `and` or `or`; the other kind inside stands in parentheses."""
-        text = self.condition(mask)
-        mixed = isinstance(mask, Apply) and mask.function in {"and_", "or_"} - {sign}
-        return self.hand.group(text) if mixed else text
-
-    def within(self, guard: Guard) -> str:
-        """Write `0 <= position < dim`."""
-        less, below = self.hand.relation("le"), self.hand.relation("lt")
-        middle = self.affine(guard.position)[0]
-        return f"0 {less} {middle} {below} {self.dim(guard.dim)[0]}"
 
 
 __all__ = ["Writer", "Written"]

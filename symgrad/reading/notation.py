@@ -1,0 +1,95 @@
+"""What the letters and signs mean that a derivation makes, said only for those it uses.
+
+Derivation, its steps -> Caption, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from symgrad.derivation import Derivation
+from symgrad.reading.hands import TextHand
+from symgrad.reading.latex import LatexHand
+from symgrad.reading.letters import title
+from symgrad.reading.mathml import MathmlHand
+from symgrad.reading.steps import Step
+
+_MADE = {
+    "G": "total derivative of the output with respect to the array in its superscript, its "
+    "deltas left out",
+    "D": "factor of the derivatives for the array in its superscript, named because it has "
+    "fewer indices and is computed once",
+    "S": "sum inside the derivatives for the array in its superscript, named because it has "
+    "fewer indices and is computed once",
+    "J": "derivative of the output with respect to the array in its superscript, its deltas "
+    "left out",
+    "H": "one of the factors of the derivative with respect to the array in its superscript",
+    "argmax": "position where the maximum in its superscript is first attained",
+    "argmin": "position where the minimum in its superscript is first attained",
+    "rest": "product of all factors of the array in its superscript but the one at the last "
+    "index",
+}
+_SIGNS = (
+    ("diag(", ("diag(v)", r"\operatorname{diag}(v)"), "diagonal matrix with v on its diagonal"),
+    ("onehot(", ("onehot(t)", r"\operatorname{onehot}(t)"),
+     "vector with 1 at position t and 0 elsewhere, for an array t one such row for each element"),
+    ("𝟏", ("𝟏", r"\mathbf{1}"), "vector of ones"),
+    ("⊙", ("⊙", r"\odot"), "element-wise product"),
+    ("⟨", ("⟨a, b⟩", r"\left\langle a, b \right\rangle"), "sum of the products of all elements"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """A symbol in each notation, and what it means."""
+
+    text: str
+    latex: str
+    mathml: str
+    words: str
+
+
+def captions(derivation: Derivation, steps: Sequence[Step]) -> tuple[Caption, ...]:
+    """Return the captions of the arrays that the derivation made, and of its two kinds of ∂."""
+    found: list[Caption] = []
+    local = any(s.kind == "local derivatives" and "|{" in s.text for s in steps)
+    if local:
+        found.append(_same("∂", r"\partial", "in a local derivative holds fixed what stands behind "
+                           "its bar; in a result it goes through everything and holds the other "
+                           "declared arrays fixed"))
+    printed = {s.text.partition(" = ")[0].split("_")[0] for s in steps if s.kind == "chain rule"}
+    for head, words in _MADE.items():
+        names = [
+            title(d.name, derivation.program) for d in derivation.adjoints
+            if d.name.partition("_")[0] == head
+        ]
+        names = [n for n in names if TextHand().name(n).split("_")[0] in printed]
+        if names:
+            hands = (TextHand(), LatexHand(), MathmlHand())
+            text, latex, mathml = ([hand.name(n) for n in names] for hand in hands)
+            found.append(Caption(
+                ", ".join(text), ", ".join(latex), "<mo>,</mo>".join(mathml), words
+            ))
+    results = " ".join(s.text for s in steps if s.kind == "result")
+    if "'(" in results:
+        found.append(_same("f'", "f'", "derivative of the function f"))
+    if "^(" in results:
+        found.append(_same("f^(1,0)", "f^{(1,0)}", "derivative of the function f in its first "
+                           "argument, f^(0,1) in its second"))
+    return tuple(found)
+
+
+def matrix_captions(lines: Sequence[str], cotangent: str | None) -> tuple[Caption, ...]:
+    """Return the captions of the signs of matrix style, and of the cotangent if there is one."""
+    found: list[Caption] = []
+    if cotangent is not None:
+        found.append(_same(cotangent, cotangent, "any array of the shape of the output (the "
+                           "cotangent); the product with it has the shape of the parameter"))
+    right = " ".join(lines)
+    found += [_same(*symbol, words) for mark, symbol, words in _SIGNS if mark in right]
+    return tuple(found)
+
+
+def _same(text: str, latex: str, words: str) -> Caption:
+    return Caption(text, latex, f"<mtext>{text}</mtext>", words)
