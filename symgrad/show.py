@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.derivation import Jacobian
+from symgrad.dims import signed, times
 from symgrad.program import (
     BATCH,
     Access,
@@ -211,9 +212,10 @@ def _affine(affine: Affine, letters: Letters) -> str:
     text = ""
     for index, coefficient in affine.terms:
         letter = letters.take(index)
-        part = letter if abs(coefficient) == 1 else f"{abs(coefficient)}*{letter}"
-        sign = "-" if coefficient < 0 else "+"
-        text += f" {sign} {part}" if text else (part if coefficient > 0 else f"-{part}")
+        negative, size = signed(coefficient)
+        part = times(size, letter)
+        sign = "-" if negative else "+"
+        text += f" {sign} {part}" if text else (f"-{part}" if negative else part)
     if affine.offset.terms:
         offset = str(affine.offset)
         if not text:

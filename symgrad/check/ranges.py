@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from symgrad.dims import ONE, ZERO, Dim
+from symgrad.dims import ONE, ZERO, Dim, signed
 from symgrad.errors import ShapeError, Span
 from symgrad.program import Affine, Check, Index
 
@@ -136,6 +136,8 @@ def _from_affine(known: Known, ranges: Ranges, found: dict[Index, Dim]) -> Dim |
             Affine(tuple((i, c) for i, c in use.affine.terms if i != known.index),
                    use.affine.offset), found)
         step = table[known.index]
+        if not isinstance(step, int):
+            return None
         room = use.axis - 1 - high if step > 0 else low
         candidates.append(room // abs(step) + 1)
     if not candidates:
@@ -179,7 +181,7 @@ def _extremes(affine: Affine, found: dict[Index, Dim]) -> tuple[Dim, Dim]:
     low = high = affine.offset
     for index, coefficient in affine.terms:
         last = (found.get(index, index.dim) - 1) * coefficient
-        low, high = (low, high + last) if coefficient > 0 else (low + last, high)
+        low, high = (low + last, high) if signed(coefficient)[0] else (low, high + last)
     return low, high
 
 

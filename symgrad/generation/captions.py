@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from symgrad.dims import Dim, signed, times
 from symgrad.forms import Structured
 from symgrad.program import (
     BATCH,
@@ -68,7 +69,9 @@ def _read_in_positions(structured: Structured) -> set[str]:
     """Return the names of dims and index arrays that stand in deltas: no axis is called so."""
     deltas = [d for term in structured.terms for d in term.deltas]
     places = [p for d in deltas for p in (d.left, d.right)]
-    dims = {n for p in places for a in affine_of(p) for n in a.offset.names}
+    affines = [a for p in places for a in affine_of(p)]
+    sizes = [Dim.of(d) for a in affines for d in (a.offset, *(c for _, c in a.terms))]
+    dims = {n for d in sizes for n in d.names}
     return dims | {array for d in deltas for array in arrays_of(d)}
 
 
@@ -90,9 +93,8 @@ def _position(position: Position, letters: Mapping[Index, str]) -> str:
 def _affine(affine: Affine, letters: Mapping[Index, str]) -> str:
     pieces = []
     for index, coefficient in affine.terms:
-        name = _letter(index, letters)
-        shown = {1: name, -1: f"-{name}"}.get(coefficient, f"{coefficient}*{name}")
-        pieces.append(shown)
+        negative, size = signed(coefficient)
+        pieces.append(f"{'-' if negative else ''}{times(size, _letter(index, letters))}")
     if affine.offset.terms or not pieces:
         pieces.append(str(affine.offset))
     return " + ".join(pieces).replace("+ -", "- ")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.algebra.contract import relocate
+from symgrad.algebra.radix import guards, holds, tiles
 from symgrad.program import (
     Access,
     Affine,
@@ -61,8 +62,8 @@ def job(definition: Definition, term: Term) -> Job:
         scattered = True
         frees.remove(index)
         at[index] = value
-        if isinstance(value, Affine) and (value.bare is None or value.bare.dim != index.dim):
-            conditions.append(Guard(value, index.dim))
+        if isinstance(value, Affine):
+            conditions += guards(index, value)
     positions = tuple(at[i] for i in definition.indices)
     moved = {i for p in positions for a in affine_of(p) for i, _ in a.terms}
     bound = tuple(term.bound)
@@ -70,7 +71,10 @@ def job(definition: Definition, term: Term) -> Job:
     depends_on_bound = bool(moved & set(bound))
     if depends_on_bound:
         depth = len(order)
-    covers = not conditions and not scattered and not (bound and depth == len(order))
+    conditions = [c for c in conditions if not isinstance(c, Guard) or not holds(c)]
+    tiled = tiles(positions, [i.dim for i in definition.indices], order)
+    once = not scattered and not (bound and depth == len(order))
+    covers = not conditions and (once or tiled)
     if bound and conditions and not scattered and depth < len(order):
         covers = all(set(indices_of(c)) & set(bound) for c in conditions)
     return Job(
@@ -140,7 +144,7 @@ def _loop_order(
     for position in lasts:
         if isinstance(position, Affine):
             for index, coefficient in position.terms:
-                if abs(coefficient) == 1 and index in score:
+                if coefficient in (1, -1) and index in score:
                     score[index] += 1
     best = max((*reversed(bound), *reversed(frees)), key=lambda i: score[i])
     if best in bound or not frees:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from symgrad.dims import Dim
+from symgrad.dims import Coefficient, Dim, signed
 from symgrad.errors import InternalError
 from symgrad.functions import HELPERS
 from symgrad.functions import kernel as function_kernel
@@ -203,20 +203,27 @@ class Writer:
         if isinstance(position, Lookup):
             return self.element(position.array, position.at)
         pieces: list[str] = []
-        ordered = sorted(position.terms, key=lambda t: t[1] < 0)
+        ordered = sorted(position.terms, key=lambda t: signed(t[1])[0])
         for index, coefficient in ordered:
             name = self.variables[index]
-            text = name if abs(coefficient) == 1 else f"{abs(coefficient)} * {name}"
+            negative, size = signed(coefficient)
+            text = name if size == 1 else f"{self.factor(size)} * {name}"
             if not pieces:
-                pieces.append(text if coefficient > 0 else f"-{text}")
+                pieces.append(f"-{text}" if negative else text)
             else:
-                pieces.append(f" {'+' if coefficient > 0 else '-'} {text}")
+                pieces.append(f" {'-' if negative else '+'} {text}")
         if position.offset.terms or not pieces:
             offset = self.size(position.offset)
             if not pieces:
                 return offset
             pieces.append(f" - {offset[1:]}" if _is_negative(offset) else f" + {offset}")
         return "".join(pieces)
+
+    def factor(self, size: Coefficient) -> str:
+        """Return the multiple of an index as text."""
+        text = self.size(Dim.of(size))
+        alone = isinstance(size, int) or len(size.terms) == 1
+        return text if alone else f"({text})"
 
     def condition(self, condition: Scalar) -> str:
         """Return a delta or a guard as a test."""

@@ -305,7 +305,8 @@ class _Run:
             axis = layout.index(index)
             along = [1] * len(layout)
             along[axis] = -1
-            total = total + coefficient * np.arange(self.size(index.dim)).reshape(along)
+            weight = Dim.of(coefficient).evaluate(self.sizes)
+            total = total + weight * np.arange(self.size(index.dim)).reshape(along)
         return total
 
     def gather(

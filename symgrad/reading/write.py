@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.dims import Dim, Floor
+from symgrad.dims import signed as sign_and_size
 from symgrad.program import (
     Access,
     Affine,
@@ -236,8 +237,13 @@ class Writer:
         named = list(self.letters.used)
         for index, number in sorted(affine.terms, key=lambda term: named.index(term[0])):
             letter = self.hand.name(self.letters.take(index))
-            many = f"{abs(number)} {letter}" if abs(number) != 1 else letter
-            signed.append((number < 0, (many, ATOM if abs(number) == 1 else MUL)))
+            negative, size = sign_and_size(number)
+            if isinstance(size, int):
+                many = f"{size} {letter}" if size != 1 else letter
+            else:
+                text, tight = self.dim(size)
+                many = f"{text if tight >= MUL else self.hand.group(text)} {letter}"
+            signed.append((negative, (many, ATOM if size == 1 else MUL)))
         if affine.offset.terms or not signed:
             text, tight = self.dim(affine.offset)
             lone = affine.offset.constant
