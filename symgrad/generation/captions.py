@@ -1,7 +1,7 @@
 """What users read about a Jacobian: its structure, its formula, its axes.
 
 Structured -> str
-Index letters are chosen here: `b` for samples, then i, j, k, ... for output and parameter axes.
+Index letters are chosen here: `b` for samples (`s` beside a dim `b`), then i, j, k, ... for output and parameter axes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from symgrad.program import (
 )
 
 ALPHABET = "ijklpqrstuvwmnacdefgho"
+_SAMPLE = Index("b", BATCH, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,12 @@ def caption(structured: Structured, batched: bool) -> Caption:
     """Return how a structured Jacobian is described."""
     jacobian = structured.jacobian
     taken = _read_in_positions(structured)
-    alphabet = [letter for letter in ALPHABET if letter not in taken]
-    letters: dict[Index, str] = {}
+    sample = next(letter for letter in ("b", "s", "sample") if letter not in taken)
+    alphabet = [letter for letter in ALPHABET if letter not in taken | {sample}]
+    letters: dict[Index, str] = {_SAMPLE: sample}
     for number, index in enumerate((*jacobian.out, *jacobian.theta)):
         letters[index] = alphabet[number] if number < len(alphabet) else f"i{number}"
-    first = ("b",) if batched else ()
+    first = (sample,) if batched else ()
     axes = (*first, *(letters[i] for i in (*jacobian.out, *jacobian.theta)))
     kept = [*jacobian.out, *structured.untied]
     compact_axes = (*first, *(letters[i] for i in kept))
@@ -76,7 +78,7 @@ def _read_in_positions(structured: Structured) -> set[str]:
 
 
 def _letter(index: Index, letters: Mapping[Index, str]) -> str:
-    return "b" if index.dim == BATCH else letters[index]
+    return letters[_SAMPLE if index.dim == BATCH else index]
 
 
 def _delta(left: Position, right: Position, letters: Mapping[Index, str]) -> str:
