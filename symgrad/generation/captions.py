@@ -1,7 +1,8 @@
 """What users read about a Jacobian: its structure, its formula, its axes.
 
 Structured -> str
-Index letters are chosen here: `b` for samples (`s` beside a dim `b`), then i, j, k, ... for output and parameter axes.
+Index letters are chosen here: `b` for samples (`s` beside a dim `b`), then i, j, k, ... for output
+and parameter axes.
 """
 
 from __future__ import annotations
