@@ -252,3 +252,10 @@ def test_digits_that_only_make_their_number_are_summed_away():
 def test_digits_are_never_computed_from_their_number():
     term = Term((I, J), (Delta(A(S), A(I) * M + J), Access("w", (A(I), A(J)))))
     assert contract(term, prefer=(I, J)) == term
+
+
+def test_what_is_split_and_merged_again_keeps_its_elements_apart():
+    text = "x: input[t, h*d]\nw: param[d]\ny = reshape(tanh(reshape(x, (t, h, d)) * w), (t, -1))"
+    x, w = np.ones((1, 2, 6)), np.ones(3)
+    structure = sg.compile(text, "x").jacobian(x, w)["x"].structure
+    assert structure == "delta(i, k) * delta(j, l) * C[b, i, j]"

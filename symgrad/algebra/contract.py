@@ -71,11 +71,21 @@ def contract(term: Term, prefer: Sequence[Index] = ()) -> Term | None:
 
 
 def _tidy(factors: Sequence[Scalar]) -> list[Scalar]:
-    """Return the factors with deltas digit by digit, without guards that always hold."""
+    """Return the factors with deltas digit by digit, without guards that always hold.
+
+    Two indices with the same digits are the same: `δ(j, i*d + k) δ(l, i*d + k)` holds `δ(j, l)`.
+    """
     found: list[Scalar] = []
+    known: dict[Affine, Index] = {}
     for factor in factors:
         if isinstance(factor, Delta):
-            found += by_digits(factor)
+            number = number_of(factor)
+            if number is None:
+                found += by_digits(factor)
+                continue
+            first = known.setdefault(number[1], number[0])
+            same = first != number[0]
+            found.append(Delta(Affine.of(first), Affine.of(number[0])) if same else factor)
         elif not isinstance(factor, Guard) or not holds(factor):
             found.append(factor)
     return found
