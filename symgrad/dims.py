@@ -195,7 +195,8 @@ class Dim:
         pieces: list[str] = []
         for monomial, coefficient in _positive_first(self.terms):
             sign = "-" if coefficient < 0 else "+"
-            factors = [_render_power(atom, power, prefix) for atom, power in monomial]
+            alone = len(monomial) == 1 and (coefficient == 1 or (coefficient == -1 and pieces))
+            factors = [_render_power(atom, power, prefix, bool(alone)) for atom, power in monomial]
             if abs(coefficient) != 1 or not factors:
                 factors.insert(0, str(abs(coefficient)))
             text = "*".join(factors)
@@ -247,13 +248,15 @@ def _positive_first(terms: tuple[tuple[Monomial, int], ...]) -> list[tuple[Monom
     return ordered
 
 
-def _render_power(atom: Atom, power: int, prefix: str) -> str:
+def _render_power(atom: Atom, power: int, prefix: str, alone: bool) -> str:
+    """Return a power as text; a quotient stands in parentheses beside other factors."""
     if isinstance(atom, str):
         base = prefix + atom
     else:
         inner = atom.numerator.render(prefix)
-        base = f"({inner})//{atom.denominator}"
-        base = f"({base})"
+        inner = inner if atom.numerator.symbol is not None else f"({inner})"
+        base = f"{inner}//{atom.denominator}"
+        base = base if alone and power == 1 else f"({base})"
     return "*".join([base] * power)
 
 
