@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.bounds import one_sided
 from symgrad.derivation import Jacobian
 from symgrad.dims import signed, times
 from symgrad.program import (
@@ -175,10 +176,18 @@ def _scalar(scalar: Scalar, letters: Letters) -> tuple[str, int]:
         case Delta(left, right):
             places = f"{_position(left, letters)}, {_position(right, letters)}"
             return f"delta({places})", _ATOM
-        case Guard(position, dim):
-            return f"[0 <= {_affine(position, letters)} < {dim}]", _ATOM
+        case Guard():
+            return f"[{_guard(scalar, letters)}]", _ATOM
         case Apply():
             return _apply(scalar, letters)
+
+
+def _guard(guard: Guard, letters: Letters) -> str:
+    side = one_sided(guard)
+    if side is None:
+        return f"0 <= {_affine(guard.position, letters)} < {guard.dim}"
+    sign = {"ge": ">=", "gt": ">", "lt": "<"}[side.sign]
+    return f"{_affine(side.left, letters)} {sign} {_affine(side.right, letters)}"
 
 
 def _apply(scalar: Apply, letters: Letters) -> tuple[str, int]:

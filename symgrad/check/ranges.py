@@ -8,13 +8,11 @@ checked at the call.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-from symgrad.dims import ONE, ZERO, Dim, signed
+from symgrad.bounds import at_least, extremes
+from symgrad.dims import ONE, ZERO, Dim
 from symgrad.errors import ShapeError, Span
 from symgrad.program import Affine, Check, Index
-
-Verdict = Literal["yes", "no", "open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +59,6 @@ class Ranges:
         if self.solved is not None:
             return self.solved[len(self.met)]
         return Dim.of(f"#q{len(self.met)}") if stated is None else stated
-
-
-def at_least(dim: Dim, low: int = 0) -> Verdict:
-    """Say whether `dim >= low` for all sizes, for none, or for some."""
-    rest = dim - low
-    constant = next((c for monomial, c in rest.terms if monomial == ()), 0)
-    others = [c for monomial, c in rest.terms if monomial != ()]
-    if constant >= 0 and all(c > 0 for c in others):
-        return "yes"
-    if constant < 0 and all(c < 0 for c in others):
-        return "no"
-    return "open"
 
 
 def solve(ranges: Ranges) -> tuple[Dim, ...]:
@@ -132,7 +118,7 @@ def _from_affine(known: Known, ranges: Ranges, found: dict[Index, Dim]) -> Dim |
         unknown = [i for i in table if i != known.index and ranges.owns(i) and i not in found]
         if unknown:
             return None
-        low, high = _extremes(
+        low, high = extremes(
             Affine(tuple((i, c) for i, c in use.affine.terms if i != known.index),
                    use.affine.offset), found)
         step = table[known.index]
@@ -176,15 +162,6 @@ def _no_range(known: Known, ranges: Ranges) -> ShapeError:
     )
 
 
-def _extremes(affine: Affine, found: dict[Index, Dim]) -> tuple[Dim, Dim]:
-    """Return the least and the greatest value of a position."""
-    low = high = affine.offset
-    for index, coefficient in affine.terms:
-        last = (found.get(index, index.dim) - 1) * coefficient
-        low, high = (low + last, high) if signed(coefficient)[0] else (low, high + last)
-    return low, high
-
-
 def fit(use: Use) -> list[Check]:
     """Return what must be checked at the call for a position to stay inside its axis.
 
@@ -193,7 +170,7 @@ def fit(use: Use) -> list[Check]:
     index = use.affine.bare
     if index is not None and index.dim == use.axis:
         return []
-    low, high = _extremes(use.affine, {})
+    low, high = extremes(use.affine)
     return bounds(low, high + 1, use.axis, use.text, use.span)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from symgrad.bounds import at_least
 from symgrad.check.context import Context, Scope, Thing, shape_text
-from symgrad.check.ranges import Use, at_least, bounds
+from symgrad.check.ranges import Use, bounds
 from symgrad.check.sizes import size_of
 from symgrad.check.tree import Indices, Positions, Tree, Value
 from symgrad.dims import ONE, Dim

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from symgrad.bounds import one_sided
 from symgrad.dims import Coefficient, Dim, signed
 from symgrad.errors import InternalError
 from symgrad.functions import HELPERS
@@ -231,6 +232,10 @@ class Writer:
             case Delta():
                 return f"{self.position(condition.left)} == {self.position(condition.right)}"
             case Guard():
+                side = one_sided(condition)
+                if side is not None:
+                    sign = {"ge": ">=", "gt": ">", "lt": "<"}[side.sign]
+                    return f"{self.position(side.left)} {sign} {self.position(side.right)}"
                 where = self.position(condition.position)
                 return f"0 <= {where} < {self.size(condition.dim)}"
             case _:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from symgrad.bounds import one_sided
 from symgrad.dims import Dim, Floor
 from symgrad.dims import signed as sign_and_size
 from symgrad.program import (
@@ -464,6 +465,10 @@ class Writer:
 
     def within(self, guard: Guard) -> str:
         """Write `0 <= position < dim`."""
+        side = one_sided(guard)
+        if side is not None:
+            left, right = self.affine(side.left)[0], self.affine(side.right)[0]
+            return f"{left} {self.hand.relation(side.sign)} {right}"
         less, below = self.hand.relation("le"), self.hand.relation("lt")
         middle = self.affine(guard.position)[0]
         return f"0 {less} {middle} {below} {self.dim(guard.dim)[0]}"
