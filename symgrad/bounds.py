@@ -66,6 +66,13 @@ def one_sided(guard: Guard) -> Comparison | None:
     return Comparison(left, "ge", right)
 
 
+def last_stop(guard: Guard, index: Index) -> Affine | None:
+    """Return before which position an index must stay for a guard to hold, if that is all of it."""
+    if dict(guard.position.terms).get(index) != -1 or open_sides(guard) != (True, False):
+        return None
+    return guard.position + index + 1
+
+
 def _sides(affine: Affine) -> tuple[Affine, Affine]:
     """Return what is added, and what is taken away."""
     left, right = Affine(), Affine()

@@ -11,6 +11,7 @@ from typing import Literal
 
 from symgrad.algebra.contract import relocate
 from symgrad.algebra.radix import guards, holds, tiles
+from symgrad.bounds import at_least, extremes, last_stop
 from symgrad.program import (
     Access,
     Affine,
@@ -219,3 +220,23 @@ def writes_once(job: Job) -> bool:
     loops = set(job.order[: job.depth])
     bare = {p.bare for p in job.at if isinstance(p, Affine)}
     return loops <= bare
+
+
+Trimmed = tuple[Affine | None, bool, tuple[Node, ...]]
+
+
+def trimmed(loop: For) -> Trimmed:
+    """Return where a loop stops early, whether that is inside its range, and the body to run.
+
+    A guard like `j <= i` around the whole body of a loop over j is the loop's bound.
+    """
+    inner = loop.body[0] if len(loop.body) == 1 else None
+    if not isinstance(inner, When):
+        return None, True, loop.body
+    for condition in inner.conditions:
+        stop = last_stop(condition, loop.index) if isinstance(condition, Guard) else None
+        if stop is not None:
+            rest = tuple(c for c in inner.conditions if c != condition)
+            inside = at_least(loop.index.dim - extremes(stop)[1]) == "yes"
+            return stop, inside, (When(rest, inner.body),) if rest else inner.body
+    return None, True, loop.body

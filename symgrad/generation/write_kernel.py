@@ -11,11 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from symgrad.algebra.guards import guards_of
 from symgrad.bounds import one_sided
 from symgrad.dims import Coefficient, Dim, signed
 from symgrad.errors import InternalError
 from symgrad.functions import HELPERS
 from symgrad.functions import kernel as function_kernel
+from symgrad.generation.nests import trimmed
 from symgrad.program import (
     BATCH,
     Access,
@@ -150,10 +152,13 @@ class Writer:
 
     def loop(self, node: For, depth: int) -> None:
         """Write a loop; its variable is free again behind it."""
+        size, (stop, inside, body) = self.size(node.index.dim), trimmed(node)
+        if stop is not None:
+            size = self.position(stop) if inside else f"min({size}, {self.position(stop)})"
         name = self.variable(node.index)
-        self.line(depth, f"for {name} in range({self.size(node.index.dim)}):")
+        self.line(depth, f"for {name} in range({size}):")
         before = set(self.taken)
-        self.nodes(node.body, depth + 1)
+        self.nodes(body, depth + 1)
         self.taken = before - {name}
         del self.variables[node.index]
 
@@ -282,6 +287,11 @@ class Writer:
             text = f"-{self.scalar(scalar.args[0], 3)}"
             return f"({text})" if outer else text
         kernel = function_kernel(scalar.function, scalar.order)
+        guards = guards_of(scalar.args[0]) if scalar.function == "where" else None
+        if guards is not None and not any(scalar.order):
+            self.helpers.update(dict.fromkeys(kernel.helpers))
+            test = " and ".join(map(self.condition, guards))
+            return kernel.call.format(test, *map(self.scalar, scalar.args[1:]))
         for helper in kernel.helpers:
             self.helpers[helper] = None
         outers = (0 if _delimited(kernel.call, n) else 9 for n in range(len(scalar.args)))
