@@ -256,6 +256,16 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Declared:
+    """An abstract function with a stated slope: formulas over one access, `argument`."""
+
+    name: str
+    argument: Access
+    value: Scalar
+    slope: Scalar
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A typed layer: arrays in declared order, definitions in an order that can be run."""
 
@@ -268,6 +278,7 @@ class Program:
     serial: int
     checks: tuple[Check, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    declared: tuple[Declared, ...] = ()
     text: str = ""
     source: Source = field(default=Source(""), compare=False, repr=False)
 

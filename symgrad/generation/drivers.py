@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from symgrad.algebra.declared import expand
 from symgrad.dims import Dim
 from symgrad.forms import Form, Forms, Structured, needed
 from symgrad.generation.door import size_names
@@ -141,6 +142,7 @@ class Drivers:
 
         With `keep`, the arrays wanted afterwards, others may be overwritten.
         """
+        definitions = expand(definitions, self.forms.program.declared)
         schedule = plan(definitions, self.forms.program.batch, keep, self.shapes(given))
         batched = self.is_batched(definitions, given)
         return driver_steps(schedule, self.book, batched, {n: n for n in made})

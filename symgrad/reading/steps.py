@@ -60,6 +60,8 @@ def derivation_steps(
     steps: list[Step] = []
     both = (conditions(derivation.program, hand) for hand in HANDS)
     steps += [_two("domain", text, latex) for text, latex in zip(*both, strict=True)]
+    declared = (declarations(derivation.program, hand) for hand in HANDS)
+    steps += [Step("definitions", *lines) for lines in zip(*declared, strict=True)]
     steps += [page.definition(d) for d in derivation.program.definitions]
     steps += page.local_derivatives()
     steps += page.named_slopes(forms)
@@ -112,6 +114,19 @@ def conditions(program: Program, hand: Hand) -> tuple[str, ...]:
         free = [i for i in condition.indices if i != program.batch]
         writer = Writer(program, hand, Letters.of(program, free), definitions)
         lines.append(writer.condition(condition.mask))
+    return tuple(lines)
+
+
+def declarations(program: Program, hand: Hand) -> tuple[str, ...]:
+    """Return the values of functions whose slopes are stated, and those slopes."""
+    word = "declared, not derived"
+    mark = rf" \quad\text{{({word})}}" if isinstance(hand, LatexHand) else f" ({word})"
+    lines = []
+    for one in program.declared:
+        writer = Writer(program, hand, Letters.of(program), {})
+        for order, formula, note in (((), one.value, ""), ((1,), one.slope, mark)):
+            left = writer.shown(Apply(one.name, (one.argument,), order))
+            lines.append(f"{left} = {writer.shown(formula)}{note}")
     return tuple(lines)
 
 
