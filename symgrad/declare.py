@@ -73,7 +73,7 @@ def with_slopes(program: Program, bindings: Mapping[str, Binding]) -> Program:
         if isinstance(formula, FunctionFormula) and formula.slope is not None:
             first, value = _scalar(formula.value, f"{name}: value")
             second, slope = _scalar(formula.slope, f"{name}: slope")
-            letters = (first.array, "z", *(f"z{n}" for n in range(1, len(taken) + 2)))
+            letters = (first.array, *"zsvrq", *(f"z{n}" for n in range(1, len(taken) + 2)))
             argument = Access(next(one for one in letters if one not in taken), ())
             value, slope = _renamed(value, first, argument), _renamed(slope, second, argument)
             found.append(Declared(name, argument, value, slope))

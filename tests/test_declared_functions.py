@@ -45,7 +45,7 @@ def test_a_slope_that_is_left_out_is_derived():
     assert jac.report.notes == ()
     assert "not derived" not in jac.source
     shown = sg.derive(DENSE, functions={"σ": sg.function(value="z**3")})["b"].text()
-    assert shown == "∂y[i]/∂b[j] = δ_ij 3 (Σ_k W_ik x_k + b_i)²"
+    assert shown == "∂y[i]/∂b[j] = 3 δ_ij (Σ_k W_ik x_k + b_i)²"
 
 
 def test_a_stated_slope_is_used_as_it_stands():
@@ -95,7 +95,7 @@ def test_it_is_recorded_as_declared_wherever_the_layer_is_told_of(tmp_path):
     jac = compiled(SIGN, path=file)
     assert "declared, not derived" in jac.module.VALIDATION["notes"][0]
     assert "declared, not derived" in str(jac.report)
-    assert "σ'(z) = [|z| < 1] (declared, not derived)" in jac.source
+    assert "σ'(s) = [|s| < 1] (declared, not derived)" in jac.source
     assert Report.from_json(jac.report.to_json()) == jac.report
     assert "declared, not derived" in (tmp_path / "signs.report.json").read_text()
     derivation = sg.derive(DENSE, functions={"σ": SIGN})
