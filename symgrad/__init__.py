@@ -18,6 +18,7 @@ from symgrad.builder import (
 )
 from symgrad.chain import chain
 from symgrad.compiled import Compiled
+from symgrad.declare import function
 from symgrad.errors import (
     ArgumentError,
     CodegenError,
@@ -58,6 +59,7 @@ __all__ = [
     "const",
     "derive",
     "dim",
+    "function",
     "index",
     "input",
     "layer",

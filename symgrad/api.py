@@ -16,6 +16,7 @@ from symgrad import build as building
 from symgrad.builder import Expression
 from symgrad.check import check as check_layer
 from symgrad.compiled import Compiled
+from symgrad.declare import with_formulas, with_slopes
 from symgrad.derive import derive as derive_program
 from symgrad.dims import Dim
 from symgrad.emit import Source, emit
@@ -317,19 +318,22 @@ def _program(
     """Return the program of a layer, and the options as plain values that a module can hold."""
     sizes = sizes_of(dims, read)
     bindings = bindings_of(functions, read)
-    program = check_layer(read, dims=sizes, functions=bindings)
+    program = check_layer(with_formulas(read, bindings), dims=sizes, functions=bindings)
+    program = with_slopes(program, bindings)
     plain = {n: str(d) if d.constant is None else d.constant for n, d in sizes.items()}
-    return program, {"functions": bindings, "dims": plain}
+    named = {n: to if isinstance(to, str) else to.plain() for n, to in bindings.items()}
+    return program, {"functions": named, "dims": plain}
 
 
 def _require_bound(program: Program, read: Layer) -> None:
     """Refuse abstract functions: code needs to know what they are."""
     from symgrad.functions import FUNCTIONS
 
+    known = {*FUNCTIONS, *(one.name for one in program.declared)}
     for definition in program.definitions:
         for scalar in scalars_of(definition.body):
             for node in walk(scalar):
-                if isinstance(node, Apply) and node.function not in FUNCTIONS:
+                if isinstance(node, Apply) and node.function not in known:
                     name = node.function
                     calls = [c.span for c in abstract_calls(read) if c.function == name]
                     raise CodegenError(
@@ -350,6 +354,8 @@ def _emit(made: Forms, options: Mapping[str, Any], report: Report | None) -> Sou
             "sizes": [dict(s) for s in report.sizes],
             "tolerance": report.tolerance,
         }
+        if report.notes:
+            validation["notes"] = list(report.notes)
     return emit(made, docstring=_docstring(made), options=options, validation=validation)
 
 

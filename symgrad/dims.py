@@ -106,6 +106,30 @@ class Dim:
             return outer + inner.constant // divisor
         return outer + Dim(((((Floor(inner, divisor), 1),), 1),))
 
+    def divided_by(self, divisor: Dim) -> Dim | None:
+        """Return the dim whose product with `divisor` this is, None if there is none."""
+        rest, quotient = self, Dim()
+        if not divisor.terms:
+            return None
+        atoms = sorted({a for d in (self, divisor) for m, _ in d.terms for a, _ in m}, key=_order)
+
+        def rank(term: tuple[Monomial, int]) -> tuple[int, ...]:
+            powers = dict(term[0])
+            return (sum(powers.values()), *(powers.get(atom, 0) for atom in atoms))
+
+        below, divider = max(divisor.terms, key=rank)
+        while rest.terms:
+            above, number = max(rest.terms, key=rank)
+            powers = dict(above)
+            for atom, power in below:
+                powers[atom] = powers.get(atom, 0) - power
+            if number % divider or min(powers.values(), default=0) < 0:
+                return None
+            kept = tuple(item for item in powers.items() if item[1])
+            part = Dim(((kept, number // divider),)) * ONE  # sorts the atoms
+            quotient, rest = quotient + part, rest - part * divisor
+        return quotient
+
     @property
     def constant(self) -> int | None:
         """The integer this dim is, or None if it depends on names."""
@@ -171,7 +195,8 @@ class Dim:
         pieces: list[str] = []
         for monomial, coefficient in _positive_first(self.terms):
             sign = "-" if coefficient < 0 else "+"
-            factors = [_render_power(atom, power, prefix) for atom, power in monomial]
+            alone = len(monomial) == 1 and (coefficient == 1 or (coefficient == -1 and pieces))
+            factors = [_render_power(atom, power, prefix, bool(alone)) for atom, power in monomial]
             if abs(coefficient) != 1 or not factors:
                 factors.insert(0, str(abs(coefficient)))
             text = "*".join(factors)
@@ -185,6 +210,34 @@ class Dim:
         return self.render()
 
 
+Coefficient = Union[int, Dim]
+"""What an index is multiplied by: a number, or a size (the stride of an axis) that is none."""
+
+
+def plain(coefficient: Coefficient) -> Coefficient:
+    """Return a coefficient as a number if it is one."""
+    if isinstance(coefficient, int) or coefficient.constant is None:
+        return coefficient
+    return coefficient.constant
+
+
+def signed(coefficient: Coefficient) -> tuple[bool, Coefficient]:
+    """Return whether a coefficient is negative, and how large it is.
+
+    Sizes are products of lengths of axes or minus such: the leading term tells.
+    """
+    leading = coefficient if isinstance(coefficient, int) else coefficient.terms[0][1]
+    return leading < 0, -coefficient if leading < 0 else coefficient
+
+
+def times(coefficient: Coefficient, text: str, prefix: str = "") -> str:
+    """Return a positive multiple of a letter as Python text: `2*i`, `m*i`, `(n - 1)*i`."""
+    if isinstance(coefficient, int):
+        return text if coefficient == 1 else f"{coefficient}*{text}"
+    factor = coefficient.render(prefix)
+    return f"{factor}*{text}" if len(coefficient.terms) == 1 else f"({factor})*{text}"
+
+
 def _positive_first(terms: tuple[tuple[Monomial, int], ...]) -> list[tuple[Monomial, int]]:
     """Return the terms with a positive one in front where there is one: `t - k`, not `-k + t`."""
     ordered = list(terms)
@@ -195,13 +248,15 @@ def _positive_first(terms: tuple[tuple[Monomial, int], ...]) -> list[tuple[Monom
     return ordered
 
 
-def _render_power(atom: Atom, power: int, prefix: str) -> str:
+def _render_power(atom: Atom, power: int, prefix: str, alone: bool) -> str:
+    """Return a power as text; a quotient stands in parentheses beside other factors."""
     if isinstance(atom, str):
         base = prefix + atom
     else:
         inner = atom.numerator.render(prefix)
-        base = f"({inner})//{atom.denominator}"
-        base = f"({base})"
+        inner = inner if atom.numerator.symbol is not None else f"({inner})"
+        base = f"{inner}//{atom.denominator}"
+        base = base if alone and power == 1 else f"({base})"
     return "*".join([base] * power)
 
 

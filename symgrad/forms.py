@@ -7,13 +7,14 @@ the selection did not ask for is in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as _replace
 
 from symgrad.algebra.contract import contract
 from symgrad.algebra.order import arrange
 from symgrad.algebra.partials import local_partials
+from symgrad.algebra.radix import digits, number_of
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.derive import Names, Sweep, depends, own_indices
 from symgrad.program import (
@@ -237,7 +238,9 @@ def _structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Stru
     shared = list(jacobian_deltas(jacobian.terms[0])) if jacobian.terms else []
     for term in jacobian.terms[1:]:
         shared = [d for d in shared if d in term.factors]
-    tied = {i for d in shared for i in (_tied_axis(d, jacobian),) if i is not None}
+    mapping = _ties(shared, jacobian)
+    counted = _counted(shared, jacobian, mapping)
+    tied = {*mapping, *counted}
     untied = tuple(i for i in jacobian.theta if i not in tied)
     first = _batch_of(derivation, jacobian)
     dense = Definition(
@@ -248,13 +251,11 @@ def _structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Stru
     )
     compact = None
     if tied and jacobian.terms:
+        dropped = {d for d in shared if _tie_of(d, jacobian)[0] in mapping}
         kept = tuple(
-            Term(t.bound, tuple(f for f in t.factors if not _drops(f, shared, tied, jacobian)))
+            Term((*t.bound, *counted), tuple(f for f in t.factors if f not in dropped))
             for t in jacobian.terms
         )
-        mapping = {
-            i: p for d in shared for i, p in (_tie_of(d, jacobian),) if i in tied and i is not None
-        }
         kept = tuple(_read_by_out(t, mapping) for t in kept)
         compact = Definition(
             names.new(f"C_{jacobian.parameter}"),
@@ -278,20 +279,39 @@ def jacobian_deltas(term: Term) -> tuple[Delta, ...]:
 
 def _tie_of(delta: Delta, jacobian: Jacobian) -> tuple[Index | None, Affine]:
     """Return the theta axis that a delta ties to out axes, with the position it is tied to."""
+    out = set(jacobian.out)
     for here, there in ((delta.left, delta.right), (delta.right, delta.left)):
         if not isinstance(here, Affine) or not isinstance(there, Affine):
             continue
-        if here.bare in jacobian.theta and here.bare is not None and there.bare in jacobian.out:
+        if here.bare is None or here.bare not in jacobian.theta:
+            continue
+        split = digits(there) == here.bare.dim
+        if there.bare in jacobian.out or (split and {i for i, _ in there.terms} <= out):
             return here.bare, there
     return None, Affine()
 
 
-def _tied_axis(delta: Delta, jacobian: Jacobian) -> Index | None:
-    return _tie_of(delta, jacobian)[0]
+def _ties(shared: Sequence[Delta], jacobian: Jacobian) -> dict[Index, Affine]:
+    """Return where the theta axes stand that deltas tie to out axes, one by one or split."""
+    found = (_tie_of(delta, jacobian) for delta in shared)
+    return {axis: place for axis, place in found if axis is not None}
 
 
-def _drops(factor: Scalar, shared: Sequence[Delta], tied: set[Index], jacobian: Jacobian) -> bool:
-    return isinstance(factor, Delta) and factor in shared and _tied_axis(factor, jacobian) in tied
+def _counted(
+    shared: Sequence[Delta], jacobian: Jacobian, mapping: Mapping[Index, Affine]
+) -> tuple[Index, ...]:
+    """Return theta axes that deltas tie together, as the digits of one out axis: a merge."""
+    free = set(jacobian.theta) - set(mapping)
+    found: list[Index] = []
+    for delta in shared:
+        number = number_of(delta)
+        if number is None or number[0] not in jacobian.out:
+            continue
+        axes = {i for i, _ in number[1].terms}
+        if axes <= free:
+            found += [i for i in jacobian.theta if i in axes]
+            free -= axes
+    return tuple(found)
 
 
 def _read_by_out(term: Term, mapping: dict[Index, Affine]) -> Term:

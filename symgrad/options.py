@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from symgrad.build import is_replaceable
+from symgrad.declare import Binding, FunctionFormula
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, LayerSyntaxError, ShapeError, similar
 from symgrad.language.characters import fold
@@ -73,12 +74,12 @@ def _kind(name: str, arrays: set[str]) -> str:
     return "an array" if name in arrays else "a word of the language"
 
 
-def bindings_of(functions: object, layer: Layer) -> dict[str, str]:
-    """Return `functions=` as names by abstract function, each one that the layer calls.
+def bindings_of(functions: object, layer: Layer) -> dict[str, Binding]:
+    """Return `functions=` as names or formulas by abstract function, each one the layer calls.
 
     Raises ArgumentError for another type, LayerSyntaxError for a name that is not to be bound.
     """
-    found: dict[str, str] = {}
+    found: dict[str, Binding] = {}
     free = tuple(dict.fromkeys(call.function for call in abstract_calls(layer)))
     for name, value in _entries(functions, "functions", '{"σ": "tanh"}'):
         if name in FUNCTION_NAMES:
@@ -92,10 +93,12 @@ def bindings_of(functions: object, layer: Layer) -> dict[str, str]:
             hint = f"did you mean {near}?" if near else known
             message = f"functions= names {name}, which is no abstract function of this layer"
             raise LayerSyntaxError(message, hint=hint)
-        if not isinstance(value, str):
+        if isinstance(value, Mapping) and "value" in value:
+            value = FunctionFormula(value["value"], value.get("slope"))
+        if not isinstance(value, (str, FunctionFormula)):
             raise ArgumentError(
                 f'functions["{name}"] is {_described(value)}, expected the name of a function',
-                hint=f'as in functions={{"{name}": "tanh"}}',
+                hint=f'as in functions={{"{name}": "tanh"}}, or sg.function(value="z**2")',
             )
         found[name] = value
     return found

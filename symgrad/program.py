@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Union
 
-from symgrad.dims import ZERO, Dim
+from symgrad.dims import ZERO, Coefficient, Dim, plain
 from symgrad.errors import Source, Span
 from symgrad.syntax import NOWHERE, Role
 
@@ -45,9 +45,12 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """`sum of coefficient * index + offset`; terms sorted by serial, no zeros."""
+    """`sum of coefficient * index + offset`; terms sorted by serial, no zeros.
 
-    terms: tuple[tuple[Index, int], ...] = ()
+    Sizes among the coefficients are products of lengths of axes, so they are never negative.
+    """
+
+    terms: tuple[tuple[Index, Coefficient], ...] = ()
     offset: Dim = ZERO
 
     @staticmethod
@@ -61,16 +64,17 @@ class Affine:
 
     def __add__(self, other: Affine | Index | Dim | int) -> Affine:
         right = Affine.of(other)
-        table: dict[Index, int] = dict(self.terms)
+        table: dict[Index, Coefficient] = dict(self.terms)
         for index, coefficient in right.terms:
-            table[index] = table.get(index, 0) + coefficient
+            table[index] = plain(table.get(index, 0) + coefficient)
         kept = sorted(((i, c) for i, c in table.items() if c), key=lambda pair: pair[0].serial)
         return Affine(tuple(kept), self.offset + right.offset)
 
-    def __mul__(self, factor: int) -> Affine:
+    def __mul__(self, factor: Coefficient) -> Affine:
+        factor = plain(factor)
         if not factor:
             return Affine()
-        return Affine(tuple((i, c * factor) for i, c in self.terms), self.offset * factor)
+        return Affine(tuple((i, plain(c * factor)) for i, c in self.terms), self.offset * factor)
 
     def __neg__(self) -> Affine:
         return self * -1
@@ -268,6 +272,16 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Declared:
+    """An abstract function with a stated slope: formulas over one access, `argument`."""
+
+    name: str
+    argument: Access
+    value: Scalar
+    slope: Scalar
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A typed layer: arrays in declared order, definitions in an order that can be run."""
 
@@ -280,6 +294,7 @@ class Program:
     serial: int
     checks: tuple[Check, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    declared: tuple[Declared, ...] = ()
     text: str = ""
     source: Source = field(default=Source(""), compare=False, repr=False)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.bounds import one_sided
 from symgrad.derivation import Jacobian
+from symgrad.dims import signed, times
 from symgrad.program import (
     BATCH,
     Access,
@@ -174,10 +176,18 @@ def _scalar(scalar: Scalar, letters: Letters) -> tuple[str, int]:
         case Delta(left, right):
             places = f"{_position(left, letters)}, {_position(right, letters)}"
             return f"delta({places})", _ATOM
-        case Guard(position, dim):
-            return f"[0 <= {_affine(position, letters)} < {dim}]", _ATOM
+        case Guard():
+            return f"[{_guard(scalar, letters)}]", _ATOM
         case Apply():
             return _apply(scalar, letters)
+
+
+def _guard(guard: Guard, letters: Letters) -> str:
+    side = one_sided(guard)
+    if side is None:
+        return f"0 <= {_affine(guard.position, letters)} < {guard.dim}"
+    sign = {"ge": ">=", "gt": ">", "lt": "<"}[side.sign]
+    return f"{_affine(side.left, letters)} {sign} {_affine(side.right, letters)}"
 
 
 def _apply(scalar: Apply, letters: Letters) -> tuple[str, int]:
@@ -211,9 +221,10 @@ def _affine(affine: Affine, letters: Letters) -> str:
     text = ""
     for index, coefficient in affine.terms:
         letter = letters.take(index)
-        part = letter if abs(coefficient) == 1 else f"{abs(coefficient)}*{letter}"
-        sign = "-" if coefficient < 0 else "+"
-        text += f" {sign} {part}" if text else (part if coefficient > 0 else f"-{part}")
+        negative, size = signed(coefficient)
+        part = times(size, letter)
+        sign = "-" if negative else "+"
+        text += f" {sign} {part}" if text else (f"-{part}" if negative else part)
     if affine.offset.terms:
         offset = str(affine.offset)
         if not text:

@@ -18,6 +18,7 @@ from symgrad.program import Program
 from symgrad.proof.differences import Difference, differences
 from symgrad.proof.interpret import Functions, interpret
 from symgrad.proof.sample import Kind, draw_arrays, draw_sizes
+from symgrad.proof.trust import note, trusting
 
 Values = NDArray[Any]
 Jacobians = Mapping[tuple[str, str], Any]
@@ -69,13 +70,17 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What validation saw: how, where, and for each Jacobian how well it agrees."""
+    """What validation saw: how, where, and for each Jacobian how well it agrees.
+
+    `notes` name what was taken on trust: declared slopes.
+    """
 
     method: str
     seed: int
     sizes: tuple[tuple[tuple[str, int], ...], ...]
     tolerance: float
     agreements: tuple[Agreement, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -109,7 +114,7 @@ class Report:
             for row in rows
         ]
         head = f"{self.method} (seed {self.seed}, rtol {self.tolerance:.0e}) at {points}"
-        return "\n".join((head, *(line.rstrip() for line in lines)))
+        return "\n".join((head, *(line.rstrip() for line in lines), *self.notes))
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain dicts, lists and numbers."""
@@ -119,6 +124,7 @@ class Report:
             "sizes": [dict(sizes) for sizes in self.sizes],
             "tolerance": self.tolerance,
             "ok": self.ok,
+            "notes": list(self.notes),
             "agreements": [
                 {
                     name: list(value) if isinstance(value, tuple) else value
@@ -136,7 +142,8 @@ class Report:
             Agreement(**{**entry, "where": tuple(entry["where"])}) for entry in data["agreements"]
         )
         sizes = tuple(tuple(point.items()) for point in data["sizes"])
-        return Report(data["method"], data["seed"], sizes, data["tolerance"], agreements)
+        notes = tuple(data["notes"])
+        return Report(data["method"], data["seed"], sizes, data["tolerance"], agreements, notes)
 
     def raise_if_failed(self, layer: str) -> None:
         """Raise ValidationError naming the worst derivative, its place and both numbers."""
@@ -171,6 +178,8 @@ def validate(
     in many digits at the first point. Points without finite value and slopes are drawn again.
     Raises ValidationError if there are none, or if a Jacobian has the wrong shape.
     """
+    notes = tuple(note(one) for one in program.declared)
+    program = trusting(program)
     rng = np.random.default_rng(seed)
     chosen: list[tuple[tuple[str, int], ...]] = []
     found: dict[tuple[str, str, str], Agreement] = {}
@@ -197,7 +206,7 @@ def validate(
             key = (agreement.oracle, agreement.output, agreement.parameter)
             found[key] = _worse(found.get(key), agreement)
     method = METHOD if exactly is None else f"{METHOD}; {EXACT_METHOD}"
-    return Report(method, seed, tuple(chosen), rtol, tuple(found.values()))
+    return Report(method, seed, tuple(chosen), rtol, tuple(found.values()), notes)
 
 
 @dataclass(frozen=True, slots=True)

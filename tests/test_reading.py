@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 from test_explain import explained

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from symgrad.algebra.radix import by_digits, guards, holds, number_of
 from symgrad.dims import ONE, Dim
 from symgrad.program import (
     Access,
@@ -39,17 +40,22 @@ def contract(term: Term, prefer: Sequence[Index] = ()) -> Term | None:
     folded = fold(term.factors)
     if folded is None:
         return None
-    bound, factors = list(term.bound), list(folded)
+    bound, factors = list(term.bound), _tidy(folded)
     changed = True
     while changed:
         changed = False
         for position, factor in _deltas_simplest_first(factors):
             step = _spend(factor, bound, prefer)
             if step is None:
+                together = _spend_digits(factor, bound, factors)
+                if together is not None:
+                    bound, factors = together
+                    changed = True
+                    break
                 continue
             if isinstance(step, str):
                 return None
-            solved, value, guards = step
+            solved, value, cuts = step
             factors.pop(position)
             if solved is not None:
                 moved = _substitute_all(factors, solved, value)
@@ -58,10 +64,31 @@ def contract(term: Term, prefer: Sequence[Index] = ()) -> Term | None:
                     continue
                 factors = moved
                 bound.remove(solved)
-            factors += [g for g in guards if g not in factors]
+            factors = _tidy((*factors, *(g for g in cuts if g not in factors)))
             changed = True
             break
     return _count_unused(Term(tuple(bound), tuple(factors)))
+
+
+def _tidy(factors: Sequence[Scalar]) -> list[Scalar]:
+    """Return the factors with deltas digit by digit, without guards that always hold.
+
+    Two indices with the same digits are the same: `δ(j, i*d + k) δ(l, i*d + k)` holds `δ(j, l)`.
+    """
+    found: list[Scalar] = []
+    known: dict[Affine, Index] = {}
+    for factor in factors:
+        if isinstance(factor, Delta):
+            number = number_of(factor)
+            if number is None:
+                found += by_digits(factor)
+                continue
+            first = known.setdefault(number[1], number[0])
+            same = first != number[0]
+            found.append(Delta(Affine.of(first), Affine.of(number[0])) if same else factor)
+        elif not isinstance(factor, Guard) or not holds(factor):
+            found.append(factor)
+    return found
 
 
 def fold(factors: Sequence[Scalar]) -> tuple[Scalar, ...] | None:
@@ -128,16 +155,36 @@ def _spend(delta: Delta, bound: Sequence[Index], prefer: Sequence[Index]) -> Ste
         if constant is None:
             return None
         return (None, Affine(), ()) if constant == 0 else "zero"
-    candidates = [(i, c) for i, c in difference.terms if i in bound and abs(c) == 1]
+    candidates = [(i, c) for i, c in difference.terms if i in bound and c in (1, -1)]
+    number = number_of(delta)
+    if number is not None:  # digits are never computed from their number
+        candidates = [pair for pair in candidates if pair[0] == number[0]]
     candidates.sort(key=lambda pair: (pair[0] not in prefer, pair[0].serial))
     for index, coefficient in candidates:
         value = (Affine.of(index) * coefficient - difference) * coefficient
         others = [i for i, _ in value.terms if i in bound]
-        strided = any(i in prefer for i in others) and index not in prefer
+        strided = number is None and any(i in prefer for i in others) and index not in prefer
         if strided and value.bare is None:
             continue
-        return index, value, _guards(index, value)
+        return index, value, guards(index, value) if value.terms else ()
     return None
+
+
+def _spend_digits(
+    delta: Delta, bound: Sequence[Index], factors: Sequence[Scalar]
+) -> tuple[list[Index], list[Scalar]] | None:
+    """Sum over all digits of a number that are read as that number only, or return None."""
+    number = number_of(delta)
+    if number is None or any(i not in bound for i, _ in number[1].terms):
+        return None
+    index, value = number
+    lowest = next(i for i, c in value.terms if c == 1 and i.dim != ONE)
+    others = [f for f in factors if f != delta]
+    moved = _substitute_all(others, lowest, Affine.of(index) - value + lowest)
+    gone = {i for i, _ in value.terms}
+    if moved is None or any(gone & set(indices_of(f)) for f in moved):
+        return None
+    return [i for i in bound if i not in gone], _tidy(moved)
 
 
 def _spend_lookup(left: Position, right: Position, bound: Sequence[Index]) -> Step | Zero | None:
@@ -148,16 +195,6 @@ def _spend_lookup(left: Position, right: Position, bound: Sequence[Index]) -> St
             if here.bare not in {i for a in affine_of(there) for i, _ in a.terms}:
                 return here.bare, there, ()
     return None
-
-
-def _guards(index: Index, value: Affine) -> tuple[Guard, ...]:
-    """Return the guard that `value` lies in the range of `index`; none where ranges coincide."""
-    if not value.terms:
-        return ()
-    bare = value.bare
-    if bare is not None and bare.dim == index.dim:
-        return ()
-    return (Guard(value, index.dim),)
 
 
 def _substitute_all(

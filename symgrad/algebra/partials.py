@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal
 
+from symgrad.algebra.guards import branch
 from symgrad.errors import InternalError
 from symgrad.functions import partial
 from symgrad.program import (
@@ -85,6 +86,9 @@ def _of_term(term: Term, active: Callable[[str], bool]) -> list[Partial]:
 def _as_factors(scalar: Scalar) -> tuple[Scalar, ...]:
     if isinstance(scalar, Apply) and scalar.function == "mul" and not scalar.order:
         return tuple(f for arg in scalar.args for f in _as_factors(arg))
+    guarded = branch(scalar)
+    if guarded is not None:
+        return (*guarded[0], *_as_factors(guarded[1]))
     return () if scalar == Number(1) else (scalar,)
 
 

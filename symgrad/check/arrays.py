@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
+from symgrad.bounds import at_least
 from symgrad.check.axes import axes_of
 from symgrad.check.context import Context, Scope, shape_text
 from symgrad.check.einsum import einsum
 from symgrad.check.matrix import broadcast, spread, transpose
-from symgrad.check.ranges import at_least
+from symgrad.check.reshape import reshape
 from symgrad.check.sizes import as_dim, size_of
 from symgrad.check.tree import Node, Positions, Sum, Tree, Value, has_reduction
 from symgrad.dims import ONE, Dim
@@ -417,6 +418,7 @@ _MAKERS: dict[str, Maker] = {
     "zeros": _filled,
     "ones": _filled,
     "pad": _pad,
+    "reshape": reshape,
     "einsum": einsum,
 }
 

@@ -109,8 +109,8 @@ def _program(
         context.supply.serial,
         tuple(context.checks),
         tuple(conditions),
-        layer.source.text,
-        layer.source,
+        text=layer.source.text,
+        source=layer.source,
     )
     require_solvable(program, context.dim_spans)
     return program

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from symgrad.algebra.guards import branch
 from symgrad.check.tree import (
     Fold,
     Named,
@@ -122,6 +123,8 @@ class Flattener:
         tree = self.cored(tree)
         if adds_up(tree):
             return self.terms(tree)
+        if guarded(tree)[0]:
+            return (Term((), self.factors(tree)),)
         whole = self.scalar(tree)
         parts = _parts(whole)
         pure = all(not isinstance(part, Apply) for part in parts)
@@ -201,7 +204,8 @@ class Flattener:
             case Sum((), inner):
                 return self.factors(inner)
             case _:
-                return (self.scalar(tree),)
+                guards, kept = guarded(tree)
+                return (*guards, *self.factors(kept)) if guards else (self.scalar(tree),)
 
     def scalar(self, tree: Tree) -> Scalar:
         """Return a tree as a scalar; every reduction in it is named."""
@@ -272,6 +276,17 @@ class Flattener:
             return place(access, dict(zip(own, at, strict=True)))
 
         return Value(value.axes, element, value.mask, plain=True)
+
+
+def guarded(tree: Tree) -> tuple[tuple[Guard | Delta, ...], Tree]:
+    """Return the guards of a tree that is zero where they do not hold, and what is left of it."""
+    match tree:
+        case Node("where", (mask, yes, no)) if not has_reduction(mask):
+            chosen = [a if a == Number(0) else Number(1) for a in (yes, no)]
+            found = branch(Apply("where", (scalar_of(mask), *chosen)))
+            return ((), tree) if found is None else (found[0], yes if no == Number(0) else no)
+        case _:
+            return (), tree
 
 
 def place(tree: Tree, there: Mapping[Index, Position]) -> Tree:

@@ -50,7 +50,7 @@ from symgrad.syntax import (
     Unary,
 )
 
-NOT_YET = ("reshape", "inv", "det", "logdet", "solve", "cholesky")
+NOT_YET = ("inv", "det", "logdet", "solve", "cholesky")
 
 
 def lower(expr: Expr, scope: Scope, context: Context) -> Value:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-from symgrad.dims import ONE, ZERO, Dim
+from symgrad.bounds import at_least, extremes
+from symgrad.dims import ONE, ZERO, Dim, signed
 from symgrad.errors import ShapeError, Span
 from symgrad.program import Affine, Check, Index
-
-Verdict = Literal["yes", "no", "open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +70,6 @@ class Ranges:
         if self.solved is not None:
             return self.solved[len(self.met)]
         return Dim.of(f"#q{len(self.met)}") if stated is None else stated
-
-
-def at_least(dim: Dim, low: int = 0) -> Verdict:
-    """Say whether `dim >= low` for all sizes, for none, or for some."""
-    rest = dim - low
-    constant = next((c for monomial, c in rest.terms if monomial == ()), 0)
-    others = [c for monomial, c in rest.terms if monomial != ()]
-    if constant >= 0 and all(c > 0 for c in others):
-        return "yes"
-    if constant < 0 and all(c < 0 for c in others):
-        return "no"
-    return "open"
 
 
 def solve(ranges: Ranges) -> tuple[Dim, ...]:
@@ -144,10 +130,12 @@ def _from_affine(known: Known, ranges: Ranges, found: dict[Index, Dim]) -> Dim |
         unknown = [i for i in table if i != known.index and ranges.owns(i) and i not in found]
         if unknown:
             return None
-        low, high = _extremes(
+        low, high = extremes(
             Affine(tuple((i, c) for i, c in use.affine.terms if i != known.index),
                    use.affine.offset), found)
         step = table[known.index]
+        if not isinstance(step, int):
+            return None
         room = use.axis - 1 - high if step > 0 else low
         candidates.append(room // abs(step) + 1)
     if not candidates:
@@ -186,15 +174,6 @@ def _no_range(known: Known, ranges: Ranges) -> ShapeError:
     )
 
 
-def _extremes(affine: Affine, found: dict[Index, Dim]) -> tuple[Dim, Dim]:
-    """Return the least and the greatest value of a position."""
-    low = high = affine.offset
-    for index, coefficient in affine.terms:
-        last = (found.get(index, index.dim) - 1) * coefficient
-        low, high = (low, high + last) if coefficient > 0 else (low + last, high)
-    return low, high
-
-
 def fit(use: Use, met: Sequence[Known] = ()) -> list[Check]:
     """Return what must be checked at the call for a position to stay inside its axis.
 
@@ -204,7 +183,7 @@ def fit(use: Use, met: Sequence[Known] = ()) -> list[Check]:
     index = use.affine.bare
     if index is not None and index.dim == use.axis:
         return []
-    low, high = _extremes(use.affine, {})
+    low, high = extremes(use.affine)
     shift = use.below
     hint = _way_out(use, low, high, met)
     return bounds(low + shift, high + 1 + shift, use.axis + shift, use.text, use.span, hint)
@@ -217,10 +196,10 @@ def _way_out(use: Use, low: Dim, high: Dim, met: Sequence[Known]) -> str:
     table = dict(use.affine.terms)
     spare = low if below else use.axis - 1 - high
     for known in met:
-        step = table.get(known.index, 0)
-        if not step or (step < 0) != below:
+        negative, step = signed(table.get(known.index, 0) or 1)
+        if known.index not in table or negative != below or not isinstance(step, int):
             continue
-        least = known.index.dim + spare // abs(step)
+        least = known.index.dim + spare // step
         if least.constant is None or least.constant > 1:
             ways.append(f"state a smaller range: {known.form.format(least)}")
             break

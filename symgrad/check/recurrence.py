@@ -14,7 +14,7 @@ from symgrad.check.context import Context, Scope, shape_text, stated_form
 from symgrad.check.elementwise import is_elementwise
 from symgrad.check.lower import lower
 from symgrad.check.matrix import broadcast, spread
-from symgrad.check.ranges import at_least
+from symgrad.bounds import at_least
 from symgrad.check.sizes import size_of
 from symgrad.check.statements import assigned, twice
 from symgrad.check.subscript import lag

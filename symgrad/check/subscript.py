@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from symgrad.bounds import at_least
 from symgrad.check.context import Context, Scope, Thing, shape_text
-from symgrad.check.ranges import Use, at_least, bounds
+from symgrad.check.ranges import Use, bounds
 from symgrad.check.sizes import as_dim, size_of
 from symgrad.check.tree import Indices, Node, Positions, Tree, Value, position_of
 from symgrad.dims import ONE, Dim

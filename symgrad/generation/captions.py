@@ -1,7 +1,8 @@
 """What users read about a Jacobian: its structure, its formula, its axes.
 
 Structured -> str
-Index letters are chosen here: `b` for samples, then i, j, k, ... for output and parameter axes.
+Index letters are chosen here: `b` for samples (`s` beside a dim `b`), then i, j, k, ... for output
+and parameter axes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from symgrad.dims import Dim, signed, times
 from symgrad.forms import Structured
 from symgrad.program import (
     BATCH,
@@ -21,6 +23,7 @@ from symgrad.program import (
 )
 
 ALPHABET = "ijklpqrstuvwmnacdefgho"
+_SAMPLE = Index("b", BATCH, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,12 @@ def caption(structured: Structured, batched: bool) -> Caption:
     """Return how a structured Jacobian is described."""
     jacobian = structured.jacobian
     taken = _read_in_positions(structured)
-    alphabet = [letter for letter in ALPHABET if letter not in taken]
-    letters: dict[Index, str] = {}
+    sample = next(letter for letter in ("b", "s", "sample") if letter not in taken)
+    alphabet = [letter for letter in ALPHABET if letter not in taken | {sample}]
+    letters: dict[Index, str] = {_SAMPLE: sample}
     for number, index in enumerate((*jacobian.out, *jacobian.theta)):
         letters[index] = alphabet[number] if number < len(alphabet) else f"i{number}"
-    first = ("b",) if batched else ()
+    first = (sample,) if batched else ()
     axes = (*first, *(letters[i] for i in (*jacobian.out, *jacobian.theta)))
     kept = [*jacobian.out, *structured.untied]
     compact_axes = (*first, *(letters[i] for i in kept))
@@ -68,12 +72,14 @@ def _read_in_positions(structured: Structured) -> set[str]:
     """Return the names of dims and index arrays that stand in deltas: no axis is called so."""
     deltas = [d for term in structured.terms for d in term.deltas]
     places = [p for d in deltas for p in (d.left, d.right)]
-    dims = {n for p in places for a in affine_of(p) for n in a.offset.names}
+    affines = [a for p in places for a in affine_of(p)]
+    sizes = [Dim.of(d) for a in affines for d in (a.offset, *(c for _, c in a.terms))]
+    dims = {n for d in sizes for n in d.names}
     return dims | {array for d in deltas for array in arrays_of(d)}
 
 
 def _letter(index: Index, letters: Mapping[Index, str]) -> str:
-    return "b" if index.dim == BATCH else letters[index]
+    return letters[_SAMPLE if index.dim == BATCH else index]
 
 
 def _delta(left: Position, right: Position, letters: Mapping[Index, str]) -> str:
@@ -90,9 +96,8 @@ def _position(position: Position, letters: Mapping[Index, str]) -> str:
 def _affine(affine: Affine, letters: Mapping[Index, str]) -> str:
     pieces = []
     for index, coefficient in affine.terms:
-        name = _letter(index, letters)
-        shown = {1: name, -1: f"-{name}"}.get(coefficient, f"{coefficient}*{name}")
-        pieces.append(shown)
+        negative, size = signed(coefficient)
+        pieces.append(f"{'-' if negative else ''}{times(size, _letter(index, letters))}")
     if affine.offset.terms or not pieces:
         pieces.append(str(affine.offset))
     return " + ".join(pieces).replace("+ -", "- ")

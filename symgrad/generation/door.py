@@ -145,12 +145,8 @@ def _solved(axis: Axis, name: str, where: str) -> str | None:
     if axis.dim.symbol == name:
         return f"{size_name(name)} = {where}"
     rest = axis.dim.substitute({name: 0})
-    linear = axis.dim - rest
-    if len(linear.terms) != 1:
-        return None
-    monomial, factor = linear.terms[0]
-    others = Dim(((tuple(m for m in monomial if m[0] != name), factor),))
-    if dict(monomial).get(name) != 1 or name in others.names or name in rest.names:
+    others = (axis.dim - rest).divided_by(Dim.of(name))
+    if others is None or name in others.names:
         return None
     return (
         f'{size_name(name)} = _solved("{axis.array}", {axis.number}, {where}, {dim_text(rest)}, '

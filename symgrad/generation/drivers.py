@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from symgrad.algebra.declared import expand
 from symgrad.dims import Dim
 from symgrad.forms import Form, Forms, Structured, needed
 from symgrad.generation.door import size_names
@@ -143,6 +144,7 @@ class Drivers:
 
         With `keep`, the arrays wanted afterwards, others may be overwritten.
         """
+        definitions = expand(definitions, self.forms.program.declared)
         schedule = plan(definitions, self.forms.program.batch, keep, self.shapes(given))
         batched = self.is_batched(definitions, given)
         known = [a.name for a in (*self.forms.program.arrays, *given)]

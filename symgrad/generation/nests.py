@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.algebra.contract import relocate
+from symgrad.algebra.radix import guards, holds, tiles
+from symgrad.bounds import at_least, extremes, last_stop
 from symgrad.program import (
     Access,
     Affine,
@@ -62,8 +64,8 @@ def job(definition: Definition, term: Term, fixed: Index | None = None) -> Job:
         scattered = True
         frees.remove(index)
         at[index] = value
-        if isinstance(value, Affine) and (value.bare is None or value.bare.dim != index.dim):
-            conditions.append(Guard(value, index.dim))
+        if isinstance(value, Affine):
+            conditions += guards(index, value)
     positions = tuple(at[i] for i in definition.indices)
     moved = {i for p in positions for a in affine_of(p) for i, _ in a.terms}
     bound = tuple(term.bound)
@@ -71,7 +73,10 @@ def job(definition: Definition, term: Term, fixed: Index | None = None) -> Job:
     depends_on_bound = bool(moved & set(bound))
     if depends_on_bound:
         depth = len(order)
-    covers = not conditions and not scattered and not (bound and depth == len(order))
+    conditions = [c for c in conditions if not isinstance(c, Guard) or not holds(c)]
+    tiled = tiles(positions, [i.dim for i in definition.indices], order)
+    once = not scattered and not (bound and depth == len(order))
+    covers = not conditions and (once or tiled)
     if bound and conditions and not scattered and depth < len(order):
         covers = all(set(indices_of(c)) & set(bound) for c in conditions)
     return Job(
@@ -141,7 +146,7 @@ def _loop_order(
     for position in lasts:
         if isinstance(position, Affine):
             for index, coefficient in position.terms:
-                if abs(coefficient) == 1 and index in score:
+                if coefficient in (1, -1) and index in score:
                     score[index] += 1
     best = max((*reversed(bound), *reversed(frees)), key=lambda i: score[i])
     if best in bound or not frees:
@@ -221,3 +226,23 @@ def writes_once(job: Job) -> bool:
     loops = set(job.order[: job.depth])
     bare = {p.bare for p in job.at if isinstance(p, Affine)}
     return loops <= bare
+
+
+Trimmed = tuple[Affine | None, bool, tuple[Node, ...]]
+
+
+def trimmed(loop: For) -> Trimmed:
+    """Return where a loop stops early, whether that is inside its range, and the body to run.
+
+    A guard like `j <= i` around the whole body of a loop over j is the loop's bound.
+    """
+    inner = loop.body[0] if len(loop.body) == 1 else None
+    if not isinstance(inner, When):
+        return None, True, loop.body
+    for condition in inner.conditions:
+        stop = last_stop(condition, loop.index) if isinstance(condition, Guard) else None
+        if stop is not None:
+            rest = tuple(c for c in inner.conditions if c != condition)
+            inside = at_least(loop.index.dim - extremes(stop)[1]) == "yes"
+            return stop, inside, (When(rest, inner.body),) if rest else inner.body
+    return None, True, loop.body

@@ -11,10 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from symgrad.dims import Dim
+from symgrad.algebra.guards import guards_of
+from symgrad.bounds import one_sided
+from symgrad.dims import Coefficient, Dim, signed
 from symgrad.errors import InternalError
 from symgrad.functions import HELPERS
 from symgrad.functions import kernel as function_kernel
+from symgrad.generation.nests import trimmed
 from symgrad.program import (
     BATCH,
     Access,
@@ -154,14 +157,16 @@ class Writer:
 
     def loop(self, node: For, depth: int) -> None:
         """Write a loop; its variable is free again behind it."""
+        size, (stop, inside, body) = self.size(node.index.dim), trimmed(node)
+        if stop is not None:
+            size = self.position(stop) if inside else f"min({size}, {self.position(stop)})"
         name = self.variable(node.index)
-        size = self.size(node.index.dim)
         if node.reverse:
             self.line(depth, f"for {name} in range({size} - 1, -1, -1):")
         else:
             self.line(depth, f"for {name} in range({size}):")
         before = set(self.taken)
-        self.nodes(node.body, depth + 1)
+        self.nodes(body, depth + 1)
         self.taken = before - {name}
         del self.variables[node.index]
 
@@ -212,14 +217,15 @@ class Writer:
         if isinstance(position, Lookup):
             return self.element(position.array, position.at)
         pieces: list[str] = []
-        ordered = sorted(position.terms, key=lambda t: t[1] < 0)
+        ordered = sorted(position.terms, key=lambda t: signed(t[1])[0])
         for index, coefficient in ordered:
             name = self.variables[index]
-            text = name if abs(coefficient) == 1 else f"{abs(coefficient)} * {name}"
+            negative, size = signed(coefficient)
+            text = name if size == 1 else f"{self.factor(size)} * {name}"
             if not pieces:
-                pieces.append(text if coefficient > 0 else f"-{text}")
+                pieces.append(f"-{text}" if negative else text)
             else:
-                pieces.append(f" {'+' if coefficient > 0 else '-'} {text}")
+                pieces.append(f" {'-' if negative else '+'} {text}")
         if position.offset.terms or not pieces:
             offset = self.size(position.offset)
             if not pieces:
@@ -227,12 +233,22 @@ class Writer:
             pieces.append(f" - {offset[1:]}" if _is_negative(offset) else f" + {offset}")
         return "".join(pieces)
 
+    def factor(self, size: Coefficient) -> str:
+        """Return the multiple of an index as text."""
+        text = self.size(Dim.of(size))
+        alone = isinstance(size, int) or len(size.terms) == 1
+        return text if alone else f"({text})"
+
     def condition(self, condition: Scalar) -> str:
         """Return a delta or a guard as a test."""
         match condition:
             case Delta():
                 return f"{self.position(condition.left)} == {self.position(condition.right)}"
             case Guard():
+                side = one_sided(condition)
+                if side is not None:
+                    sign = {"ge": ">=", "gt": ">", "lt": "<"}[side.sign]
+                    return f"{self.position(side.left)} {sign} {self.position(side.right)}"
                 where = self.position(condition.position)
                 return f"0 <= {where} < {self.size(condition.dim)}"
             case _:
@@ -279,6 +295,11 @@ class Writer:
             text = f"-{self.scalar(scalar.args[0], 3)}"
             return f"({text})" if outer else text
         kernel = function_kernel(scalar.function, scalar.order)
+        guards = guards_of(scalar.args[0]) if scalar.function == "where" else None
+        if guards is not None and not any(scalar.order):
+            self.helpers.update(dict.fromkeys(kernel.helpers))
+            test = " and ".join(map(self.condition, guards))
+            return kernel.call.format(test, *map(self.scalar, scalar.args[1:]))
         for helper in kernel.helpers:
             self.helpers[helper] = None
         outers = (0 if _delimited(kernel.call, n) else 9 for n in range(len(scalar.args)))

@@ -16,6 +16,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from symgrad.algebra.declared import expand, expand_terms, expanded
 from symgrad.derivation import Derivation
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, InternalError, ShapeError
@@ -70,7 +71,7 @@ def interpret(
     """
     with _working(precision):
         run = _start(program, arrays, precision, functions)
-        run.run(program.definitions, held or {})
+        run.run(expand(program.definitions, program.declared), held or {})
         return {d.name: run.values[d.name] for d in program.definitions}
 
 
@@ -91,10 +92,10 @@ def evaluate_jacobian(
     jacobian = derivation.jacobian(output, parameter)
     with _working(precision):
         run = _start(program, arrays, precision, functions)
-        run.run((*program.definitions, *derivation.adjoints), {})
+        run.run(expand((*program.definitions, *derivation.adjoints), program.declared), {})
         batched = any(array.batched for array in program.arrays)
         axes = (*((program.batch,) if batched else ()), *jacobian.out, *jacobian.theta)
-        return run.terms(jacobian.terms, axes)
+        return run.terms(expand_terms(jacobian.terms, program.declared), axes)
 
 
 def interpret_terms(
@@ -117,8 +118,8 @@ def interpret_terms(
             program, {n: a for n, a in arrays.items() if n in declared}, precision, functions
         )
         run.values.update({n: run.numbers(a) for n, a in arrays.items() if n not in declared})
-        run.run((*program.definitions, *definitions), {})
-        return run.terms(terms, axes)
+        run.run(expand((*program.definitions, *definitions), program.declared), {})
+        return run.terms(expand_terms(terms, program.declared), axes)
 
 
 def domains_hold(
@@ -128,8 +129,11 @@ def domains_hold(
     if not program.conditions:
         return ()
     run = _start(program, arrays, None, functions)
-    run.run(program.definitions, {})
-    masks = [run.full(c.mask, _with_batch(program, c.indices, c.mask)) for c in program.conditions]
+    run.run(expand(program.definitions, program.declared), {})
+    masks = [
+        run.full(expanded(c.mask, program.declared), _with_batch(program, c.indices, c.mask))
+        for c in program.conditions
+    ]
     return tuple(bool(np.all(mask != 0)) for mask in masks)
 
 
@@ -333,7 +337,8 @@ class _Run:
             axis = layout.index(index)
             along = [1] * len(layout)
             along[axis] = -1
-            total = total + coefficient * np.arange(self.size(index.dim)).reshape(along)
+            weight = Dim.of(coefficient).evaluate(self.sizes)
+            total = total + weight * np.arange(self.size(index.dim)).reshape(along)
         return total
 
     def gather(

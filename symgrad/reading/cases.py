@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from symgrad.bounds import one_sided
 from symgrad.program import Apply, Guard, Number, Scalar
 from symgrad.reading.hands import ADD, ATOM, MUL
 from symgrad.reading.layout import opposite
@@ -66,8 +67,12 @@ def _part_of(writer: Writer, sign: str, mask: Scalar) -> str:
 
 
 def within(writer: Writer, guard: Guard) -> str:
-    """Write `0 <= position < dim`."""
+    """Write `0 <= position < dim`, only the side that can fail if that is one."""
     zero, hand = writer.hand.number(0), writer.hand
+    side = one_sided(guard)
+    if side is not None:
+        left, right = (write_affine(a, hand, writer.letters)[0] for a in (side.left, side.right))
+        return hand.compared(left, side.sign, right)
     middle = write_affine(guard.position, hand, writer.letters)[0]
     last = write_dim(guard.dim, hand)[0]
     return hand.compared(hand.compared(zero, "le", middle), "lt", last)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.dims import Dim, Floor
+from symgrad.dims import signed as sign_and_size
 from symgrad.program import Affine
 from symgrad.reading.hands import ADD, ATOM, MUL, Hand
 from symgrad.reading.letters import Letters
@@ -41,9 +42,14 @@ def write_affine(affine: Affine, hand: Hand, letters: Letters) -> Written:
     named = list(letters.used)
     for index, number in sorted(affine.terms, key=lambda term: named.index(term[0])):
         letter = hand.name(letters.take(index))
-        count = hand.number(abs(number))
-        many = hand.join([("", count), ("", letter)]) if abs(number) != 1 else letter
-        signed.append((number < 0, (many, ATOM if abs(number) == 1 else MUL)))
+        negative, size = sign_and_size(number)
+        if isinstance(size, int):
+            count = hand.number(size)
+        else:
+            text, tight = write_dim(size, hand)
+            count = text if tight >= MUL else hand.group(text)
+        many = hand.join([("", count), ("", letter)]) if size != 1 else letter
+        signed.append((negative, (many, ATOM if size == 1 else MUL)))
     if affine.offset.terms or not signed:
         text, tight = write_dim(affine.offset, hand)
         lone = affine.offset.constant

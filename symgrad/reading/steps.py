@@ -66,6 +66,8 @@ def derivation_steps(
     steps: list[Step] = []
     all_hands = (conditions(derivation.program, hand) for hand in HANDS)
     steps += [Step("domain", *lines) for lines in zip(*all_hands, strict=True)]
+    declared = (declarations(derivation.program, hand) for hand in HANDS)
+    steps += [Step("definitions", *lines) for lines in zip(*declared, strict=True)]
     steps += [page.definition(d) for d in derivation.program.definitions]
     steps += page.local_derivatives()
     steps += page.named_slopes(forms)
@@ -109,6 +111,19 @@ def conditions(program: Program, hand: Hand) -> tuple[str, ...]:
         letters = Letters.of(program, free, reading_names(program))
         writer = Writer(program, hand, letters, definitions)
         lines.append(condition(writer, asserted.mask))
+    return tuple(lines)
+
+
+def declarations(program: Program, hand: Hand) -> tuple[str, ...]:
+    """Return the values of functions whose slopes are stated, and those slopes."""
+    word = "declared, not derived"
+    mark = rf" \quad\text{{({word})}}" if isinstance(hand, LatexHand) else f" ({word})"
+    lines = []
+    for one in program.declared:
+        writer = Writer(program, hand, Letters.of(program), {})
+        for order, formula, note in (((), one.value, ""), ((1,), one.slope, mark)):
+            left = writer.shown(Apply(one.name, (one.argument,), order))
+            lines.append(f"{left} = {writer.shown(formula)}{note}")
     return tuple(lines)
 
 

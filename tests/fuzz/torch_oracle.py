@@ -246,7 +246,8 @@ class _Run:
                 continue
             shape = [1] * len(layout)
             shape[layout.index(index)] = -1
-            total = total + coefficient * torch.arange(self.size(index.dim)).reshape(shape)
+            weight = Dim.of(coefficient).evaluate(self.known)
+            total = total + weight * torch.arange(self.size(index.dim)).reshape(shape)
         return total
 
     def position(self, position: Position, layout: Layout) -> Tensor:
