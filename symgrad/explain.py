@@ -190,7 +190,7 @@ class Explanation:
         lines += [line for form in matrices for line in self._leant_on(form)]
         inner = [f.form for f in self.formulas if style == "index" or f.reason is not None]
         lines += [step.latex for step in supports(self._page, inner)]
-        if any(f.pulled for f in self.formulas) and style == "matrix":
+        if style == "matrix" and any(f.pulled for f in self.formulas):
             g = hand.name(cotangent(self.forms[0]))
             lines.append(rf"{g} & \text{{: any array of the shape of the output}}")
         given = conditions(self.derivation.program, hand)

@@ -329,15 +329,15 @@ class _Run:
         offset = affine.offset.evaluate(self.sizes) if affine.offset.terms else 0
         total = np.full(shape, offset, np.int64)
         for index, coefficient in affine.terms:
+            weight = Dim.of(coefficient).evaluate(self.sizes)
             if index in self.fixed:
-                total = total + coefficient * self.fixed[index]
+                total = total + weight * self.fixed[index]
                 continue
             if index not in layout:
                 raise InternalError(f"index {index} is neither free nor bound")
             axis = layout.index(index)
             along = [1] * len(layout)
             along[axis] = -1
-            weight = Dim.of(coefficient).evaluate(self.sizes)
             total = total + weight * np.arange(self.size(index.dim)).reshape(along)
         return total
 

@@ -216,29 +216,21 @@ def write_sum(items: Sequence[Summand], hand: Hand) -> Written:
 
 
 def write_summand(summand: Summand, hand: Hand) -> Written:
-    """Return a term without its sign: its number, its block, its scalars."""
-    parts = [summand.number] if summand.number else []
-    parts += [write_block(summand.block, hand)] if summand.block is not None else []
-    parts += summand.scalars
-    if not parts:
-        parts = [(hand.number(1), ATOM)]
-    alone = len(parts) == 1
-    pieces = [
-        text if alone or tight > MUL or (tight == MUL and n == len(parts) - 1 - bool(
-            summand.scalars)) else hand.group(text)
-        for n, (text, tight) in enumerate(parts)
-    ]
-    top = parts[0] if alone else (hand.join([("", p) for p in pieces]), MUL)
+    """Return a term without its sign: its number, its block, its scalars, what is below."""
+    block = [] if summand.block is None else [write_block(summand.block, hand)]
+    parts = [*([summand.number] if summand.number else []), *block, *summand.scalars]
+    if len(parts) <= 1:
+        top = parts[0] if parts else (hand.number(1), ATOM)
+    else:
+        # a product of matrices at the end needs no parentheses: nothing follows it
+        last = parts[-1] if block and not summand.scalars else None
+        pieces = [t if h > MUL or (h == MUL and (t, h) == last) else hand.group(t)
+                  for t, h in parts]
+        top = hand.join([("", piece) for piece in pieces]), MUL
     if not summand.below:
         return top
-    below = [t if alone_below(summand.below) or h > MUL else hand.group(t)
-             for t, h in summand.below]
+    lone = len(summand.below) == 1
+    below = [t if lone or h > MUL else hand.group(t) for t, h in summand.below]
     under = hand.join([("", b) for b in below])
-    simple = len(below) == 1 and summand.below[0][1] >= POWER
     above = top[0] if top[1] > ODOT or hand.barred else hand.group(top[0])
-    return hand.quotient(above, under, simple), MUL
-
-
-def alone_below(below: Sequence[Written]) -> bool:
-    """Whether what stands below the line is one thing, which needs no parentheses of its own."""
-    return len(below) == 1
+    return hand.quotient(above, under, lone and summand.below[0][1] >= POWER), MUL
