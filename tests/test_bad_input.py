@@ -138,7 +138,7 @@ TEXTS = {
     "returned unknown": (H + "y = x\nreturn ⟦q⟧", SYNTAX, "not assigned", "assigned above"),
     "returned twice": (H + "y = x\nreturn y, ⟦y⟧", SYNTAX, "returned twice", "once"),
     "line behind return": (H + "y = x\nreturn y\n⟦z = x⟧", SYNTAX, "nothing follows", "above"),
-    "wrong role": ("x: ⟦inptu⟧[n]\ny = x", SYNTAX, "role is expected", "input[n]"),
+    "wrong role": ("x: ⟦inptu⟧[n]\ny = x", SYNTAX, "role is expected", "mean input?"),
     "index without vocabulary": ("t: ⟦index⟧[n]\ny = t", SYNTAX, "how many values", "index(v)[T]"),
     "default of a param": ("x: input\np: param = ⟦3⟧\ny = x*p", SYNTAX, "no default", "const"),
     "assert without comparison": (H + "⟦assert x⟧\ny = x", SYNTAX, "comparison", "assert x > 0"),
