@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.algebra.order import arrange
+from symgrad.bounds import at_least
 from symgrad.check.context import Context, Scope, shape_text, stated_form
 from symgrad.check.elementwise import is_elementwise
 from symgrad.check.lower import lower
 from symgrad.check.matrix import broadcast, spread
-from symgrad.bounds import at_least
 from symgrad.check.sizes import size_of
 from symgrad.check.statements import assigned, twice
 from symgrad.check.subscript import lag
