@@ -22,7 +22,7 @@ from symgrad.reading.letters import taken_names
 from symgrad.reading.matrix import jacobian_matrix, named_matrices, read_matrices, vjp_matrix
 from symgrad.reading.notation import Caption, captions, matrix_captions
 from symgrad.reading.pages import html_page, markdown_page, tex_escape, tex_page
-from symgrad.reading.recurrences import stepwise
+from symgrad.reading.recurrences import Beginning, beginnings, earlier_values, stepwise
 from symgrad.reading.steps import (
     HANDS,
     Page,
@@ -129,6 +129,7 @@ class Explanation:
 
     derivation: Derivation
     forms: tuple[ClosedForm, ...] = field(repr=False)
+    starts: tuple[Beginning, ...] = ()
 
     @property
     def title(self) -> str:
@@ -138,7 +139,7 @@ class Explanation:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The steps in order: definitions, local derivatives, chain rule, result."""
-        return derivation_steps(self.derivation, self.forms)
+        return derivation_steps(self.derivation, self.forms, self.starts)
 
     @cached_property
     def formulas(self) -> tuple[Formula, ...]:
@@ -300,5 +301,7 @@ def aligned(lines: Iterable[str]) -> str:
 
 def explain(derivation: Derivation) -> Explanation:
     """Return the derivation with its closed forms; steps are written when they are read."""
+    program = derivation.program
+    starts = beginnings(program, earlier_values(program))
     read = stepwise(derivation)
-    return Explanation(read, closed_forms(read))
+    return Explanation(read, closed_forms(read), starts)

@@ -187,3 +187,26 @@ def test_jacobians_agree_with_pytorch(text, model):
 
         expected = torch.autograd.functional.jacobian(of, tensors[name]).numpy()
         np.testing.assert_allclose(J[name].dense(), expected, rtol=1e-10, atol=1e-13)
+
+
+def test_the_derivation_is_the_recursion_it_is():
+    text = sg.derive(RNN).text()
+    assert "h_{-1,i} = 0\n" in text
+    assert "z_ti = Σ_j U_ij h_{t-1,j} + Σ_l W_il x_tl + b_i\n" in text
+    assert "G^h_tij = δ_{t,T-1} V_ij + [t + 1 < T] Σ_l G^z_{t+1,i,l} U_lj\n" in text
+    assert "∂y[i]/∂U[j,l] = Σ_t G^z_tij h_{t-1,l}\n" in text
+    assert "before" not in text
+
+
+def test_a_second_lag_has_a_start_and_an_adjoint_of_its_own():
+    text = sg.derive(TWO_LAGS).text()
+    assert "y_{-1} = s\n" in text
+    assert "y_{-2} = 2\n" in text
+    assert "a G^y_{t+1,i} [t + 1 < T] + b G^y_{t+2,i} [t + 2 < T]" in text
+    assert "∂y[t]/∂s = a G^y_0t + b G^y_1t [1 < T]" in text
+
+
+def test_latex_writes_earlier_steps_too():
+    latex = sg.derive(RNN).latex()
+    assert "h_{t-1,l}" in latex
+    assert "before" not in latex

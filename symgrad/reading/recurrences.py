@@ -121,7 +121,10 @@ def stepwise(derivation: Derivation) -> Derivation:
 
     def terms(old: Sequence[Term]) -> tuple[Term, ...]:
         written = _written_out(old, adjoints, supply)
-        return tuple(Term(t.bound, tuple(rebuild(f, read) for f in t.factors)) for t in written)
+        return tuple(
+            Term(t.bound, tuple(rebuild(f, read) for f in t.factors if not _first_step(f)))
+            for t in written
+        )
 
     definitions = [d for d in program.definitions if d.name not in pasts]
     return replace(
@@ -139,6 +142,11 @@ def stepwise(derivation: Derivation) -> Derivation:
         jacobians=tuple(replace(j, terms=terms(j.terms)) for j in derivation.jacobians),
         serial=supply.serial,
     )
+
+
+def _first_step(factor: Scalar) -> bool:
+    """Whether it only says that there is a step 0."""
+    return isinstance(factor, Guard) and factor.position == Affine()
 
 
 def _body(

@@ -26,6 +26,7 @@ from symgrad.program import (
     Supply,
     Term,
     arrays_of,
+    blocks,
     scalars_of,
     walk,
 )
@@ -38,6 +39,7 @@ from symgrad.reading.latex import LatexHand
 from symgrad.reading.letters import Letters, reading_names
 from symgrad.reading.matching import Meanings
 from symgrad.reading.mathml import MathmlHand
+from symgrad.reading.recurrences import Beginning
 from symgrad.reading.slopes import slope_formula
 from symgrad.reading.write import Writer
 from symgrad.simplify import finish, flat, same_sums
@@ -59,16 +61,19 @@ class Step:
 
 
 def derivation_steps(
-    derivation: Derivation, forms: Sequence[ClosedForm]
+    derivation: Derivation, forms: Sequence[ClosedForm], starts: Sequence[Beginning] = ()
 ) -> tuple[Step, ...]:
-    """Return all steps in the order they are read."""
+    """Return all steps in the order they are read; `starts` are those of recurrences."""
     page = Page.of(derivation)
     steps: list[Step] = []
     all_hands = (conditions(derivation.program, hand) for hand in HANDS)
     steps += [Step("domain", *lines) for lines in zip(*all_hands, strict=True)]
     declared = (declarations(derivation.program, hand) for hand in HANDS)
     steps += [Step("definitions", *lines) for lines in zip(*declared, strict=True)]
-    steps += [page.definition(d) for d in derivation.program.definitions]
+    for unit in blocks(derivation.program.definitions):
+        inside = {d.name for d in unit}
+        steps += [page.start(s) for s in starts if s.array in inside]
+        steps += [page.definition(d) for d in unit]
     steps += page.local_derivatives()
     steps += page.named_slopes(forms)
     steps += page.chain(forms)
@@ -167,6 +172,20 @@ class Page:
         for index in free:
             letters.take(index)
         return Writer(self.program, hand, letters, self.definitions, self.adjoints)
+
+    def start(self, start: Beginning) -> Step:
+        """Return `h_{-1,i} = ...`."""
+        made = Definition(start.array, start.indices, start.terms)
+        known = self.program.definition(start.array)
+        first = known.indices[:1] if known and known.indices[0] == self.program.batch else ()
+        rest = tuple(Affine.of(i) for i in start.indices)
+        at = (*(Affine.of(i) for i in first), Affine.of(-start.lag), *rest)
+        lines = []
+        for hand in HANDS:
+            writer = self.writer(hand, [i for i in start.indices if i.dim.constant != 1])
+            left = writer.access(Access(start.array, at))[0]
+            lines.append(hand.equation(left, writer.body(made, {})[0]))
+        return Step("definitions", *lines)
 
     def definition(self, definition: Definition) -> Step:
         """Return `z_i = ...`."""
