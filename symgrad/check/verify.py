@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from symgrad.errors import InternalError
 from symgrad.program import (
     Access,
+    Affine,
     Definition,
     Index,
     Lookup,
     Position,
+    Primitive,
     Program,
     Rowwise,
     Scalar,
@@ -55,6 +57,9 @@ def _verify_definition(made: Definition, batch: Index, ranks: Mapping[str, int])
                 _verify_scalar(factor, free | frozenset(term.bound), ranks, made.name)
         return
     _verify_bound(made, made.body.bound)
+    if isinstance(made.body, Primitive):
+        _verify_primitive(made, made.body, ranks)
+        return
     _require(isinstance(made.body.body, Access), f"{made.name} reduces more than an access")
     seen = free | frozenset(made.body.bound)
     if isinstance(made.body, Rowwise):
@@ -62,6 +67,17 @@ def _verify_definition(made: Definition, batch: Index, ranks: Mapping[str, int])
         _require(len(made.body.at) == len(made.body.bound), f"{made.name} has a ragged row")
         seen -= frozenset(made.body.at)
     _verify_scalar(made.body.body, seen, ranks, made.name)
+
+
+def _verify_primitive(made: Definition, body: Primitive, ranks: Mapping[str, int]) -> None:
+    """Its own axes stand last; operands read whole arrays over their axes and the stack's."""
+    stack = made.indices[: len(made.indices) - len(body.at)]
+    _require(made.indices == (*stack, *body.at), f"{made.name} has its own axes not last")
+    for operand, axes in zip(body.operands, body.axes, strict=True):
+        bare = [p.bare if isinstance(p, Affine) else None for p in operand.at]
+        whole = None not in bare and len(set(bare)) == len(bare) and set(axes) <= set(bare)
+        _require(whole, f"{made.name} reads a part of {operand.array}")
+        _verify_scalar(operand, frozenset((*stack, *axes)), ranks, made.name)
 
 
 def _verify_bound(made: Definition, bound: tuple[Index, ...]) -> None:
