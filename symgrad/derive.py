@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.algebra.contract import contract, guarding, reading
-from symgrad.algebra.partials import Local, local_partials, split_extrema
+from symgrad.algebra.contraction import inner_sum
+from symgrad.algebra.local import Local
+from symgrad.algebra.partials import local_partials, split_extrema
+from symgrad.algebra.primitives import SOLVED, Rule, adjoint, primitive_key, share
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.errors import InternalError
 from symgrad.program import (
@@ -46,9 +49,10 @@ def derive(program: Program, selection: Selection) -> Derivation:
     owners: list[tuple[str, str, str]] = []
     jacobians: list[Jacobian] = []
     locals_: dict[str, Local] = {}
+    shared: dict[object, str] = {}
     for output in program.outputs:
         sweep = Sweep(
-            prepared, selection, supply, names, prefix="G", factored=True, locals_=locals_
+            prepared, selection, supply, names, "G", factored=True, locals_=locals_, shared=shared
         )
         axes = own_indices(prepared, output)
         out = tuple(supply.fresh(i.name, i.dim) for i in axes)
@@ -140,6 +144,14 @@ class Sweep:
     owners: list[tuple[str, str]] = field(default_factory=list)
     out: tuple[Index, ...] = ()
     named: dict[tuple[Scalar, ...], Access] = field(default_factory=dict)
+    shared: dict[object, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Enter the program's own factorisations: they are never done again."""
+        for definition in self.program.definitions:
+            key = primitive_key(definition)
+            if key is not None:
+                self.shared.setdefault(key, definition.name)
 
     def run(self, seeds: Mapping[str, Term], out: tuple[Index, ...], per_sample: bool) -> Results:
         """Go back from the seeded definitions to the selected arrays.
@@ -167,14 +179,13 @@ class Sweep:
             arrived = pending.pop(definition.name, [])
             if not arrived or definition.name not in active:
                 continue
-            settled = self.settle(definition.name, arrived, at[definition.name])
-            local = self.local(definition, active)
+            settled, local, over = self.step(definition, arrived, at[definition.name], active)
             for partial in local.partials:
                 target = partial.access.array
                 own = partial.access.at[1:] if batched[target] else partial.access.at
                 deltas = tuple(Delta(Affine.of(i), p) for i, p in zip(at[target], own, strict=True))
                 for term in settled:
-                    bound = (*term.bound, *at[definition.name], *partial.bound)
+                    bound = (*term.bound, *over, *partial.bound)
                     factors = (*term.factors, *partial.factors, *deltas)
                     crossing = not per_sample and not batched[target]
                     if crossing and any(batch in indices_of(f) for f in factors):
@@ -188,14 +199,48 @@ class Sweep:
             results[name] = (at[name], self.finish(name, terms, at[name]))
         return results
 
+    def step(
+        self, definition: Definition, arrived: Sequence[Term], at: tuple[Index, ...],
+        active: frozenset[str],
+    ) -> tuple[tuple[Term, ...], Local, tuple[Index, ...]]:
+        """Return the adjoint of a definition, its partials, and the indices both are summed over.
+
+        A sweep from arrays solves where it can: the partials then hold the adjoint already.
+        """
+        rule = None if self.factored else Rule.of(definition, self.supply, self.names.new)
+        if rule is None or rule.body.kind not in SOLVED:
+            settled = self.settle(definition.name, arrived, at)
+            return settled, self.local(definition, active), at
+        given = self.whole_adjoint(definition.name, arrived, at)
+        local = share(adjoint(rule, given, active.__contains__), self.shared)
+        self.definitions += local.supports
+        return (Term((), ()),), local, at[: len(at) - len(rule.body.at)]
+
     def local(self, definition: Definition, active: frozenset[str]) -> Local:
         """Return the definition's partials, differentiated once for all outputs."""
         if definition.name not in self.locals_:
-            self.locals_[definition.name] = local_partials(
-                definition, active.__contains__, self.supply, self.names.new
-            )
-            self.definitions += self.locals_[definition.name].supports
+            found = local_partials(definition, active.__contains__, self.supply, self.names.new)
+            found = share(found, self.shared)
+            self.locals_[definition.name] = found
+            self.definitions += found.supports
         return self.locals_[definition.name]
+
+    def whole_adjoint(self, name: str, terms: Sequence[Term], at: tuple[Index, ...]) -> Access:
+        """Return the adjoint of `name` as an array over all of `at`, the batch first."""
+        if len(terms) == 1 and not terms[0].bound and len(terms[0].factors) == 1:
+            (only,) = terms[0].factors
+            if isinstance(only, Access) and _plain(only) and self.whole(only):
+                if {i for i in indices_of(only) if i != self.program.batch} == set(at):
+                    return only
+        wish = f"{self.prefix}_{self.tag}{name}"
+        split = tuple(self.slopes_apart(wish, self.split(wish, t, at)) for t in terms)
+        batched = any(self.program.batch in indices_of(f) for t in split for f in t.factors
+                      if self.program.batch not in t.bound)
+        indices = (self.program.batch, *at) if batched else at
+        made = Definition(self.names.new(wish), indices, split, written=False)
+        self.definitions.append(made)
+        self.owners.append((made.name, name))
+        return Access(made.name, tuple(Affine.of(i) for i in indices))
 
     def settle(self, name: str, terms: Sequence[Term], at: tuple[Index, ...]) -> tuple[Term, ...]:
         """Return the adjoint of `name` as simple terms: deltas times at most one array."""
@@ -257,6 +302,7 @@ class Sweep:
 
     def split(self, wish: str, term: Term, free: Sequence[Index]) -> Term:
         """Name an inner sum whose free indices are fewer than the term's: it is computed once."""
+        term = self.paired(wish, term, free)
         bound = set(term.bound)
         if not bound:
             return term
@@ -269,6 +315,15 @@ class Sweep:
         inner += guarding(outer, within)
         access = self.name_sum(f"S_{wish[2:]}", [Term(term.bound, tuple(inner))], free)
         return Term((), (*outer, access))
+
+    def paired(self, wish: str, term: Term, free: Sequence[Index]) -> Term:
+        """Name inner sums of a long product, so that the loops left are as few as may be."""
+        while (found := inner_sum(term)) is not None:
+            inner, rest = found
+            access = self.name_sum(f"S_{wish[2:]}", [inner], (*free, *term.bound))
+            bound = tuple(i for i in term.bound if i not in inner.bound)
+            term = Term(bound, (*rest, access))
+        return term
 
     def finish(
         self, name: str, terms: Sequence[Term], theta: tuple[Index, ...]

@@ -19,6 +19,7 @@ from symgrad.program import (
     Delta,
     Guard,
     Index,
+    Primitive,
     Reduce,
     Term,
     arrays_of,
@@ -26,6 +27,7 @@ from symgrad.program import (
 )
 from symgrad.schedule import (
     Buffer,
+    Call,
     Clear,
     For,
     Node,
@@ -114,6 +116,10 @@ class Planner:
         body = definition.body
         if over is not None and isinstance(body, tuple):
             self.queue(definition, self.trees(replace(definition, name=over), body, filled=False))
+            return
+        if isinstance(body, Primitive):
+            self.flush()
+            self.steps.append(Call(definition))
             return
         if not isinstance(body, tuple):
             at = definition.indices

@@ -1,4 +1,4 @@
-"""What a form does, step by step: products for BLAS, and kernels made of plain loops.
+"""What a form does, step by step: products for BLAS, calls of LAPACK, and kernels of plain loops.
 
 Form -> plan -> Schedule
 A kernel is a function over arrays; the steps of a driver stand in the order they run.
@@ -128,7 +128,25 @@ class Kernel:
     work: Dim
 
 
-Step = Union[Product, Kernel]
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of whole matrices that the driver calls: LAPACK by numpy."""
+
+    definition: Definition
+
+
+Step = Union[Product, Kernel, Call]
+
+
+def written_by(step: Step) -> tuple[str, ...]:
+    """Return the arrays that a step writes."""
+    match step:
+        case Kernel():
+            return step.writes
+        case Product():
+            return (step.target,)
+        case Call():
+            return (step.definition.name,)
 
 
 @dataclass(frozen=True, slots=True)

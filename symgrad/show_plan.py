@@ -15,6 +15,7 @@ from symgrad.schedule import (
     Add,
     Begin,
     Buffer,
+    Call,
     Clear,
     For,
     Kernel,
@@ -36,6 +37,8 @@ def show_plan(schedule: Schedule, program: Program) -> str:
         lines.append("")
         if isinstance(step, Product):
             lines.append(f"{number}. product  {_product(step, program)}")
+        elif isinstance(step, Call):
+            lines.append(f"{number}. call     {_call(step, program)}")
         else:
             lines += _kernel(step, number, program)
     return "\n".join(lines)
@@ -59,6 +62,12 @@ def _product(step: Product, program: Program) -> str:
         body = product_text((step.left, step.right), letters)
     total = f"sum[{', '.join(names)}]({body})" if names else body
     return f"{left} {'+=' if step.adds else '='} {total}"
+
+
+def _call(step: Call, program: Program) -> str:
+    made = step.definition
+    letters = line_letters(program, made.indices)
+    return f"{_element(made.name, made.indices, letters)} = {body_text(made, letters)}"
 
 
 def _element(array: str, indices: Sequence[Index], letters: Letters) -> str:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from symgrad.dims import Dim
 from symgrad.generation.fold import fold
+from symgrad.generation.write_call import call_lines
 from symgrad.generation.write_kernel import code_name, dim_text, write_kernel
 from symgrad.program import Access, Affine, Index
-from symgrad.schedule import Buffer, Kernel, Product, Schedule
+from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, written_by
 
 
 @dataclass(slots=True)
@@ -98,18 +99,22 @@ def driver_steps(
     buffers = {b.name: b for b in schedule.buffers}
     made = set(given or ())
     steps: list[tuple[tuple[str, ...], list[str]]] = []
-    written = [s.writes if isinstance(s, Kernel) else (s.target,) for s in schedule.steps]
+    written = [written_by(step) for step in schedule.steps]
     last = {name: number for number, names in enumerate(written) for name in names}
     for number, step in enumerate(schedule.steps):
         writes = written[number]
         lines = []
+        if isinstance(step, Call):
+            steps.append((writes, call_lines(step.definition, writes[0] in made)))
+            made.update(writes)
+            continue
         for name in writes:
             if name not in made:
                 made.add(name)
                 lines.append(f"{code_name(name)} = {_allocation(buffers[name])}")
         if isinstance(step, Kernel):
             lines.append(book.add(step, is_batched))
-        else:
+        elif isinstance(step, Product):
             lines.append(product_line(step))
         steps.append((tuple(n for n in writes if last[n] == number), lines))
     return steps

@@ -16,6 +16,7 @@ from symgrad.program import (
     Definition,
     Index,
     Position,
+    Primitive,
     Scalar,
     Supply,
     Term,
@@ -34,7 +35,11 @@ class TooLong(Exception):
 def inline(
     terms: Sequence[Term], adjoints: Mapping[str, Definition], supply: Supply
 ) -> tuple[Term, ...]:
-    """Return `terms` with every adjoint written out, or only the short ones if that is too long."""
+    """Return `terms` with every adjoint written out, or only the short ones if that is too long.
+
+    Functions of whole matrices stay what they are: `(S⁻¹)_ij`.
+    """
+    adjoints = {n: d for n, d in adjoints.items() if not isinstance(d.body, Primitive)}
     try:
         return expand(terms, adjoints, supply, frozenset(adjoints))
     except TooLong:

@@ -21,6 +21,7 @@ from symgrad.program import (
     Definition,
     Index,
     Number,
+    Primitive,
     Program,
     Reduce,
     Rowwise,
@@ -33,6 +34,7 @@ from symgrad.reading.chain import Inexpressible, Parts
 from symgrad.reading.closed import ClosedForm, Shown
 from symgrad.reading.hands import ADD, ATOM, MUL, POWER, Hand, LatexHand
 from symgrad.reading.products import Product, indices_in, product_of
+from symgrad.reading.whole import whole
 from symgrad.reading.write import COMPARISONS
 
 Written = tuple[str, int]
@@ -69,9 +71,10 @@ def _require_axes(form: ClosedForm) -> None:
 
 
 def _writer(form: ClosedForm, hand: Hand) -> MatrixWriter:
-    if form.named:
-        raise Inexpressible(f"it is a recursion over {form.named[-1].name}")
-    definitions = {d.name: d for d in form.program.definitions}
+    recursive = [d for d in form.named if not isinstance(d.body, Primitive)]
+    if recursive:
+        raise Inexpressible(f"it is a recursion over {recursive[-1].name}")
+    definitions = {d.name: d for d in (*form.program.definitions, *form.named)}
     return MatrixWriter(form.program, hand, definitions)
 
 
@@ -187,6 +190,9 @@ class MatrixWriter:
             raise Inexpressible(f"{access.array} does not have the axes of its formula")
         definition = self.definitions.get(access.array)
         if definition is not None and not definition.written:
+            body = definition.body
+            if isinstance(body, Primitive) and body.kind == "inv":
+                return whole(body, self.hand, self.operand, turned=turned)
             text, tight = self.in_place(definition)
         else:
             text, tight = self.hand.name(access.array), ATOM
@@ -200,8 +206,16 @@ class MatrixWriter:
                 return self.terms(definition.body, target)
             case Rowwise(kind, bound, body, at) if len(target) == 1 and at == target:
                 return self.call(kind, (self.element(_at(body, bound, at), target)[0],)), ATOM
+            case Primitive():
+                return whole(definition.body, self.hand, self.operand)
             case Reduce() | Rowwise():
                 raise Inexpressible(f"{definition.name} is reduced over an axis")
+
+    def operand(self, operand: Access, axes: Sequence[Index]) -> str:
+        """Write the array that a function of whole matrices has as its operand."""
+        if len(self.visible(operand)) > sum(1 for i in axes if i.dim.constant != 1):
+            raise Inexpressible(f"{operand.array} is a stack of matrices")
+        return self.hand.name(operand.array)
 
     def visible(self, access: Access) -> list[object]:
         """Return the positions of the axes that are not batch and not of literal length 1."""

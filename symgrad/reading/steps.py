@@ -22,6 +22,7 @@ from symgrad.program import (
     Delta,
     Index,
     Number,
+    Primitive,
     Program,
     Supply,
     Term,
@@ -36,6 +37,7 @@ from symgrad.reading.hands import Hand, LatexHand, TextHand
 from symgrad.reading.letters import Letters, taken_names
 from symgrad.reading.matching import Meanings
 from symgrad.reading.slopes import slope_formula
+from symgrad.reading.whole import in_place
 from symgrad.reading.write import Writer
 from symgrad.simplify import finish, flat, same_sums
 
@@ -60,7 +62,10 @@ def derivation_steps(
     steps: list[Step] = []
     both = (conditions(derivation.program, hand) for hand in HANDS)
     steps += [_two("domain", text, latex) for text, latex in zip(*both, strict=True)]
-    steps += [page.definition(d) for d in derivation.program.definitions]
+    steps += [
+        page.definition(d) for d in derivation.program.definitions
+        if not in_place(d, frozenset())
+    ]
     steps += page.local_derivatives()
     steps += page.named_slopes(forms)
     steps += page.chain(forms)
@@ -176,7 +181,8 @@ class Page:
         kept: list[Definition] = []
         for definition in reversed(self.derivation.adjoints):
             if definition.name in wanted:
-                kept.append(definition)
+                if not in_place(definition, self.adjoints):
+                    kept.append(definition)
                 wanted.update(_reads(definition))
         steps: list[Step] = []
         zero: set[str] = set()
@@ -245,8 +251,10 @@ class Page:
             )
             if term is not None:
                 terms.append(term)
+        inverses = {d.name: d for d in local.supports if isinstance(d.body, Primitive)}
+        page = replace(self, definitions={**self.definitions, **inverses})
         return [
-            self.partial_step(definition, target, own, axes, terms)
+            page.partial_step(definition, target, own, axes, terms)
             for target, (axes, terms) in found.items()
         ]
 
@@ -310,7 +318,9 @@ class Page:
 
 
 def _named(definition: Definition) -> Definition:
-    return definition if definition.written else replace(definition, written=True)
+    """Return a definition that is written by its name; functions of matrices keep theirs."""
+    named = definition.written or isinstance(definition.body, Primitive)
+    return definition if named else replace(definition, written=True)
 
 
 def _itself(definition: Definition) -> Access:

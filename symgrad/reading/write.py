@@ -24,11 +24,13 @@ from symgrad.program import (
     Number,
     Place,
     Position,
+    Primitive,
     Program,
     Reduce,
     Rowwise,
     Scalar,
     Size,
+    move,
     substitute,
 )
 from symgrad.reading.closed import Piece, Shown, Summed
@@ -48,6 +50,7 @@ from symgrad.reading.layout import (
 )
 from symgrad.reading.letters import Letters
 from symgrad.reading.products import Product, product_of
+from symgrad.reading.whole import element, in_place, whole
 
 Written = tuple[str, int]
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -176,7 +179,7 @@ class Writer:
             if tight <= ADD or (tight == MUL and (atom, power) != ordered[-1]):
                 parts.append(("group", self.hand.group(text)))
             else:
-                grouped = power == 1 and text.startswith("(")
+                grouped = power == 1 and text.startswith("(") and text.endswith(")")
                 kind = "element" if isinstance(atom, Access) and atom.at else "other"
                 element = kind == "element" and self.subscripted(atom)
                 parts.append(("group" if grouped else "element" if element else "other", text))
@@ -293,6 +296,10 @@ class Writer:
         definition = self.definitions.get(access.array)
         if definition is not None and self.written_in_place(definition):
             return self.in_place(definition, access)
+        if definition is not None and in_place(definition, self.adjoints):
+            indices = definition.indices[len(definition.indices) - len(access.at) :]
+            pairs = zip(indices, access.at, strict=True)  # the batch may be left out
+            return self.body(definition, {i: p for i, p in pairs if isinstance(p, Affine)})
         at = [self.position(p) for p in self.visible(access)]
         return self.hand.indexed(self.title(access.array), at), ATOM
 
@@ -301,6 +308,8 @@ class Writer:
         if definition.written or definition.name in self.adjoints:
             return False
         body = definition.body
+        if isinstance(body, Primitive):
+            return False  # as a whole, not element by element
         if isinstance(body, tuple):
             return sum(size(f) for t in body for f in t.factors) <= INLINE_NODES
         if isinstance(body, Reduce) and body.kind in ("argmax", "argmin"):
@@ -328,6 +337,21 @@ class Writer:
                 return self.reduction(kind, bound, substitute(inner, mapping))
             case Rowwise():
                 return self.rowwise(body, mapping)
+            case Primitive():
+                return self.primitive(body, mapping)
+
+    def primitive(self, body: Primitive, mapping: Mapping[Index, Affine]) -> Written:
+        """Write an element of a function of whole matrices, or all of it if it is a number."""
+
+        def named(operand: Access, axes: Sequence[Index]) -> str:
+            own = [Affine.of(i) for i in axes]
+            stack = [p for p in self.visible(operand) if p not in own]
+            at = [self.position(move(p, mapping)) for p in stack]
+            return self.hand.indexed(self.title(operand.array), at)
+
+        at = [mapping.get(i, Affine.of(i)) for i in body.at if i.dim.constant != 1]
+        written = whole(body, self.hand, named)
+        return element(written, [self.position(p) for p in at], self.hand)
 
     def reduction(self, kind: str, bound: tuple[Index, ...], inner: Scalar) -> Written:
         """Write a product, an extremum, a logsumexp or a norm."""

@@ -1,0 +1,79 @@
+"""Long products summed in a good order: pairs of factors first, so that loops stay shallow.
+
+Term -> the inner sum that is worth a name, or None
+`Σ_jk A_ij B_jk C_kl` is two matrix products, never a nest of four loops. Sizes are symbols: all
+count as one large number, and the same term always gives the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+from symgrad.algebra.contract import guarding
+from symgrad.program import Delta, Guard, Index, Scalar, Term, indices_of
+
+LARGE = 100
+"""What a dim of unknown size counts as."""
+WORTH = 4
+"""A sum gets an array of its own if all loops together become so many times shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Factors that are multiplied, and the indices left after their own sums."""
+
+    factors: tuple[Scalar, ...]
+    indices: frozenset[Index]
+    summed: tuple[Index, ...] = ()
+
+
+def inner_sum(term: Term) -> tuple[Term, tuple[Scalar, ...]] | None:
+    """Return the sum over some of the factors to be named first, and the factors left.
+
+    None if the loops over all indices at once are as good.
+    """
+    bound = frozenset(term.bound)
+    structure = tuple(f for f in term.factors if isinstance(f, Delta | Guard))
+    values = [f for f in term.factors if f not in structure and indices_of(f)]
+    if not bound or len(values) < 3 or any(bound & set(indices_of(f)) for f in structure):
+        return None
+    groups = [Group((f,), frozenset(indices_of(f))) for f in values]
+    everything = frozenset(i for g in groups for i in g.indices)
+    first, total = _ordered(groups, bound)
+    if first is None or total * WORTH > _loops(everything):
+        return None
+    within = {i for f in first.factors for i in indices_of(f)}
+    factors = (*first.factors, *guarding(structure, within))
+    rest = tuple(f for f in term.factors if f not in first.factors)
+    return Term(first.summed, factors), rest
+
+
+def _ordered(groups: Sequence[Group], bound: frozenset[Index]) -> tuple[Group | None, int]:
+    """Return the first pair that sums something, and how many steps all loops together take."""
+    waiting, total = list(groups), 0
+    first: Group | None = None
+    while len(waiting) > 1:
+        pairs = [(a, b, _joined(a, b, waiting, bound)) for a, b in combinations(waiting, 2)]
+        left, right, joined = min(
+            pairs, key=lambda p: (_loops(p[0].indices | p[1].indices), _loops(p[2].indices))
+        )
+        total += _loops(left.indices | right.indices)
+        first = joined if first is None and joined.summed else first
+        waiting = [joined if g is left else g for g in waiting if g is not right]
+    return first, total
+
+
+def _joined(left: Group, right: Group, groups: Sequence[Group], bound: frozenset[Index]) -> Group:
+    """Return the product of two groups, summed over what no other group has."""
+    others = {i for g in groups if g is not left and g is not right for i in g.indices}
+    together = left.indices | right.indices
+    summed = together & bound - others
+    own = (*left.summed, *right.summed, *sorted(summed, key=lambda i: i.serial))
+    return Group((*left.factors, *right.factors), together - summed, own)
+
+
+def _loops(indices: frozenset[Index]) -> int:
+    return prod(LARGE if i.dim.constant is None else max(i.dim.constant, 1) for i in indices)

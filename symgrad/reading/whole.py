@@ -1,0 +1,65 @@
+"""Functions of whole matrices as people write them: `S⁻¹`, `A⁻¹ b`, `log det S`, `chol(S)`.
+
+Primitive, Hand -> text; an element of it is `(S⁻¹)_ij`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from symgrad.program import Access, Affine, Definition, Index, Primitive
+from symgrad.reading.hands import ATOM, MUL, POWER, Hand, LatexHand
+
+Written = tuple[str, int]
+Named = Callable[[Access, Sequence[Index]], str]
+"""Writes an operand without its own axes: `S`, or `S_m` where it is one of a stack."""
+
+
+def whole(body: Primitive, hand: Hand, named: Named, *, turned: bool = False) -> Written:
+    """Return a function of whole matrices, transposed if `turned` (an inverse only)."""
+    latex = isinstance(hand, LatexHand)
+    names = [named(o, axes) for o, axes in zip(body.operands, body.axes, strict=True)]
+    backwards = [_backwards(o, axes) for o, axes in zip(body.operands, body.axes, strict=True)]
+    transposed = [
+        hand.power(n, r"\top") if back and latex else f"{n}ᵀ" if back else n
+        for n, back in zip(names, backwards, strict=True)
+    ]
+    match body.kind:
+        case "inv":
+            return _inverse(names[0], hand, backwards[0] != turned), POWER
+        case "solve":
+            return f"{_inverse(names[0], hand, backwards[0])} {transposed[1]}", MUL
+        case "cholesky":
+            name = r"\operatorname{chol}" if latex else "chol"
+            return f"{name}({transposed[0]})", ATOM
+        case "det" | "logdet":
+            sign = r"\det" if latex else "det"
+            log = "" if body.kind == "det" else r"\log" if latex else "log "
+            return f"{log}{sign} {transposed[0]}", MUL
+
+
+def element(text: Written, at: Sequence[str], hand: Hand) -> Written:
+    """Return an element of what is written."""
+    if not at:
+        return text
+    return hand.group(text[0]) + hand.indexed("x", at)[1:], ATOM
+
+
+def in_place(definition: Definition | None, adjoints: frozenset[str]) -> bool:
+    """Whether a function of whole matrices is written where it is read: nobody named it."""
+    if definition is None or not isinstance(definition.body, Primitive):
+        return False
+    return not definition.written or definition.name in adjoints
+
+
+def _inverse(name: str, hand: Hand, transposed: bool) -> str:
+    if not transposed:
+        return hand.power(name, "-1")
+    return hand.power(name, r"-\top") if isinstance(hand, LatexHand) else f"{name}⁻ᵀ"
+
+
+def _backwards(operand: Access, axes: Sequence[Index]) -> bool:
+    """Whether a matrix is read with rows and columns exchanged."""
+    bare = [p.bare for p in operand.at if isinstance(p, Affine)]
+    places = [bare.index(i) for i in axes]
+    return len(places) == 2 and places[0] > places[1]
