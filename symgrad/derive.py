@@ -145,6 +145,7 @@ class Sweep:
     out: tuple[Index, ...] = ()
     named: dict[tuple[Scalar, ...], Access] = field(default_factory=dict)
     shared: dict[object, str] = field(default_factory=dict)
+    sums: dict[Term, Access] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Enter the program's own factorisations: they are never done again."""
@@ -320,7 +321,10 @@ class Sweep:
         """Name inner sums of a long product, so that the loops left are as few as may be."""
         while (found := inner_sum(term)) is not None:
             inner, rest = found
-            access = self.name_sum(f"S_{wish[2:]}", [inner], (*free, *term.bound))
+            access = self.sums.get(inner)
+            if access is None:
+                access = self.name_sum(f"S_{wish[2:]}", [inner], (*free, *term.bound))
+                self.sums[inner] = access
             bound = tuple(i for i in term.bound if i not in inner.bound)
             term = Term(bound, (*rest, access))
         return term

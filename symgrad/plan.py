@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from symgrad.dims import Dim
 from symgrad.generation.fuse import kernels
+from symgrad.generation.gather import gather
 from symgrad.generation.nests import accesses_in, job, nest, writes_once
 from symgrad.program import (
     Access,
@@ -19,8 +20,10 @@ from symgrad.program import (
     Delta,
     Guard,
     Index,
+    Number,
     Primitive,
     Reduce,
+    Rowwise,
     Term,
     arrays_of,
     scalars_of,
@@ -43,21 +46,34 @@ def plan(
     batch: Index,
     keep: Sequence[str] | None = None,
     shapes: Mapping[str, tuple[Dim, ...]] | None = None,
+    lower: frozenset[str] = frozenset(),
 ) -> Schedule:
     """Return the steps that evaluate the definitions in order.
 
     `shapes` has the axes of arrays that are not among them: a product takes whole arrays only.
     With `keep`, the arrays wanted afterwards, an element-wise definition may be written over an
-    array that nothing reads any more.
+    array that nothing reads any more. `lower` names lower triangular arrays made elsewhere.
     """
     over = {} if keep is None else _in_place(definitions, frozenset(keep))
     own = {d.name: tuple(i.dim for i in d.indices) for d in definitions}
+    lower |= triangular(definitions)
     planner = Planner(batch, {**(shapes or {}), **own})
-    for definition in definitions:
-        planner.add(definition, over.get(definition.name))
+    for group in gather(definitions, lower):
+        body = group[0].body
+        if isinstance(body, Primitive):
+            planner.call(Call(group, body.operands[0].array in lower))
+        else:
+            planner.add(group[0], over.get(group[0].name))
     planner.flush()
     buffers = tuple(replace(_buffer(d), over=over.get(d.name)) for d in definitions)
     return Schedule(buffers, tuple(planner.steps))
+
+
+def triangular(definitions: Sequence[Definition]) -> frozenset[str]:
+    """Return the arrays that are known to be lower triangular: Cholesky factors."""
+    return frozenset(
+        d.name for d in definitions if isinstance(d.body, Primitive) and d.body.kind == "cholesky"
+    )
 
 
 def _in_place(definitions: Sequence[Definition], keep: frozenset[str]) -> dict[str, str]:
@@ -117,13 +133,9 @@ class Planner:
         if over is not None and isinstance(body, tuple):
             self.queue(definition, self.trees(replace(definition, name=over), body, filled=False))
             return
-        if isinstance(body, Primitive):
-            self.flush()
-            self.steps.append(Call(definition))
-            return
         if not isinstance(body, tuple):
             at = definition.indices
-            if not isinstance(body, Reduce):
+            if isinstance(body, Rowwise):
                 at = tuple(i for i in at if i not in body.at)
             self.queue(definition, _loops(at, (Row(definition),)))
             return
@@ -139,6 +151,11 @@ class Planner:
         rest = tuple(t for t, p in products if p is None)
         if rest or first is None:
             self.queue(definition, self.trees(definition, rest, filled=first is not None))
+
+    def call(self, call: Call) -> None:
+        """Append a call, once all it reads is there."""
+        self.flush()
+        self.steps.append(call)
 
     def product(self, definition: Definition, term: Term) -> Product | None:
         """Return a term as a product of two whole arrays, or None."""
@@ -189,9 +206,11 @@ class Planner:
 
 def _product(definition: Definition, term: Term) -> Product | None:
     """Return the term as a matrix product, or None where loops are better."""
-    if not term.bound or len(term.factors) != 2:
+    negative = bool(term.factors) and term.factors[0] == Number(-1)
+    factors = term.factors[1:] if negative else term.factors
+    if not term.bound or len(factors) != 2:
         return None
-    left, right = term.factors
+    left, right = factors
     if not isinstance(left, Access) or not isinstance(right, Access):
         return None
     sets = [_bare_indices(a) for a in (left, right)]
@@ -211,7 +230,9 @@ def _product(definition: Definition, term: Term) -> Product | None:
         if batch or not (rows or columns):
             return None
     text = definition.name
-    return Product(text, free, left, right, batch, rows, columns, inner, adds=False)
+    return Product(
+        text, free, left, right, batch, rows, columns, inner, adds=False, negative=negative
+    )
 
 
 def _bare_indices(access: Access) -> tuple[Index, ...] | None:

@@ -100,6 +100,7 @@ class Product:
     """A matrix product for BLAS: index groups of `target = sum over k of left * right`.
 
     `batch` stand in all three, `rows` in left and target, `columns` in right and target.
+    `negative` is minus that.
     """
 
     target: str
@@ -112,6 +113,7 @@ class Product:
     inner: tuple[Index, ...]
     adds: bool
     text: str = ""
+    negative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,13 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of whole matrices that the driver calls: LAPACK by numpy."""
+    """A function of whole matrices that the driver calls: LAPACK by numpy.
 
-    definition: Definition
+    Several definitions solve with one matrix; `lower` says that it is known to be triangular.
+    """
+
+    definitions: tuple[Definition, ...]
+    lower: bool = False
 
 
 Step = Union[Product, Kernel, Call]
@@ -146,7 +152,7 @@ def written_by(step: Step) -> tuple[str, ...]:
         case Product():
             return (step.target,)
         case Call():
-            return (step.definition.name,)
+            return tuple(d.name for d in step.definitions)
 
 
 @dataclass(frozen=True, slots=True)

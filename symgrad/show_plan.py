@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.dims import Dim
-from symgrad.program import BATCH, Access, Affine, Index, Program, Rowwise
+from symgrad.program import BATCH, Access, Affine, Definition, Index, Program, Rowwise
 from symgrad.reading.letters import Letters
 from symgrad.schedule import (
     Add,
@@ -38,7 +38,8 @@ def show_plan(schedule: Schedule, program: Program) -> str:
         if isinstance(step, Product):
             lines.append(f"{number}. product  {_product(step, program)}")
         elif isinstance(step, Call):
-            lines.append(f"{number}. call     {_call(step, program)}")
+            calls = [_call(made, program) for made in step.definitions]
+            lines += [f"{number}. call     {calls[0]}", *(f"{' ' * 12}{c}" for c in calls[1:])]
         else:
             lines += _kernel(step, number, program)
     return "\n".join(lines)
@@ -61,11 +62,10 @@ def _product(step: Product, program: Program) -> str:
     with letters.bind(step.inner) as names:
         body = product_text((step.left, step.right), letters)
     total = f"sum[{', '.join(names)}]({body})" if names else body
-    return f"{left} {'+=' if step.adds else '='} {total}"
+    return f"{left} {'+=' if step.adds else '='} {'-' if step.negative else ''}{total}"
 
 
-def _call(step: Call, program: Program) -> str:
-    made = step.definition
+def _call(made: Definition, program: Program) -> str:
     letters = line_letters(program, made.indices)
     return f"{_element(made.name, made.indices, letters)} = {body_text(made, letters)}"
 

@@ -15,7 +15,7 @@ from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold
 from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
 from symgrad.generation.write_kernel import code_name, mentions
-from symgrad.plan import plan
+from symgrad.plan import plan, triangular
 from symgrad.program import BATCH, Array, Definition
 
 Steps = list[tuple[tuple[str, ...], list[str]]]
@@ -141,7 +141,9 @@ class Drivers:
 
         With `keep`, the arrays wanted afterwards, others may be overwritten.
         """
-        schedule = plan(definitions, self.forms.program.batch, keep, self.shapes(given))
+        program = self.forms.program
+        lower = triangular(program.definitions)
+        schedule = plan(definitions, program.batch, keep, self.shapes(given), lower)
         batched = self.is_batched(definitions, given)
         return driver_steps(schedule, self.book, batched, {n: n for n in made})
 

@@ -1,83 +1,139 @@
 """Calls of LAPACK as Python text: matrices with their axes where numpy wants them.
 
-Definition -> lines
-What a matrix is shared by (samples, a stack of right sides) becomes columns of one system, so
-that each matrix is factorised once.
+Call -> lines
+What a matrix is shared by (samples, a stack of right sides, several systems) becomes columns of
+one system, so that each matrix is factorised once.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from symgrad.dims import ONE, Dim
 from symgrad.generation.write_kernel import code_name, dim_text
 from symgrad.program import BATCH, Access, Affine, Definition, Index, Primitive
+from symgrad.schedule import Call
 
 FUNCTIONS = {
     "inv": "_inverse",
     "det": "_determinant",
     "logdet": "_log_determinant",
-    "solve": "_solve",
     "cholesky": "_cholesky",
 }
 
 
-def call_lines(definition: Definition, exists: bool) -> list[str]:
-    """Return the statement that computes a primitive; an array that `exists` is filled."""
-    body = definition.body
-    assert isinstance(body, Primitive)
-    value = _solution(definition, body) if body.kind == "solve" else _of_one(definition, body)
-    return [f"{code_name(definition.name)}{'[...]' if exists else ''} = {value}"]
+def call_lines(call: Call) -> list[str]:
+    """Return the statements that compute the definitions of a call."""
+    first = call.definitions[0]
+    name, body = code_name(first.name), _body(first)
+    if body.kind not in ("solve", "inv"):
+        return [f"{name} = {_of_one(first)}"]
+    if len(call.definitions) == 1 and not call.lower:
+        return [f"{name} = {_of_one(first) if body.kind == 'inv' else _alone(first)}"]
+    leading = next((d for d in call.definitions if _body(d).kind == "solve"), first)
+    turned = _is_turned(leading)
+    systems = [System.of(d, turned) for d in call.definitions]
+    if call.lower:
+        solved = f"_solve_triangular({_left(leading)}, {systems[0].right}, {not turned})"
+        return [f"{name} = {systems[0].shaped(solved)}"]
+    names = [code_name(d.name) for d in call.definitions]
+    rights = ", ".join(system.right for system in systems)
+    lines = [f"{', '.join(names)} = _solve_all({_left(leading)}, ({rights}), {_place(leading)})"]
+    for name, system in zip(names, systems, strict=True):
+        shaped = system.shaped(name)
+        lines += [f"{name} = {shaped}"] if shaped != name else []
+    return lines
 
 
-def _of_one(definition: Definition, body: Primitive) -> str:
-    (operand,), (axes,) = body.operands, body.axes
-    stack = definition.indices[: len(definition.indices) - len(body.at)]
-    place = "" if body.kind == "det" else f", {_place(definition, body)}"
-    return f"{FUNCTIONS[body.kind]}({_turned(operand, (*stack, *axes))}{place})"
+def _body(definition: Definition) -> Primitive:
+    assert isinstance(definition.body, Primitive)
+    return definition.body
 
 
-def _solution(definition: Definition, body: Primitive) -> str:
-    """Return `solve` with the right sides of one matrix as its columns."""
-    (matrix, right), (rows, (row, *columns)) = body.operands, body.axes
-    stack = definition.indices[: len(definition.indices) - len(body.at)]
-    ours, theirs = _indices(matrix), _indices(right)
-    shared = [i for i in stack if i in ours and i in theirs]
-    alone = [i for i in stack if i in ours and i not in theirs]
-    more = [i for i in stack if i not in ours]
-    left = _turned(matrix, (*shared, *alone, *rows))
-    given = _turned(right, (*shared, row, *more, *columns))
-    if alone or len(more) + len(columns) != 1:
-        wide = _product([i.dim for i in (*more, *columns)])
-        ones = ["1"] * len(alone)
-        shape = [*(dim_text(i.dim) for i in shared), *ones, dim_text(row.dim), wide]
-        given = f"{given}.reshape({', '.join(shape)})"
-    text = f"_solve({left}, {given}, {_place(definition, body)})"
-    made = (*shared, *alone, body.at[0], *more, *body.at[1:])
-    if len(more) + len(columns) != 1:
-        text += f".reshape({', '.join(dim_text(i.dim) for i in made)})"
-    order = [made.index(i) for i in definition.indices]
-    if order == list(range(len(order))):
-        return text
-    turned = f"{text}.T" if len(order) == 2 else f"{text}.transpose({', '.join(map(str, order))})"
-    return f"np.ascontiguousarray({turned})"
+def _stack(definition: Definition) -> tuple[Index, ...]:
+    return definition.indices[: len(definition.indices) - len(_body(definition).at)]
 
 
-def _place(definition: Definition, body: Primitive) -> str:
+def _of_one(definition: Definition) -> str:
+    """Return the call of a function of one matrix."""
+    kind = _body(definition).kind
+    place = "" if kind == "det" else f", {_place(definition)}"
+    return f"{FUNCTIONS[kind]}({_left(definition)}{place})"
+
+
+def _alone(definition: Definition) -> str:
+    """Return the call that solves one system."""
+    system = System.of(definition, _is_turned(definition))
+    return system.shaped(f"_solve({_left(definition)}, {system.right}, {_place(definition)})")
+
+
+def _left(definition: Definition) -> str:
+    """Return the matrices of a definition, their rows and columns last."""
+    body = _body(definition)
+    return _turned(body.operands[0], (*_stack(definition), *body.axes[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The right sides of one definition as columns, and the axes their solution comes with."""
+
+    definition: Definition
+    right: str
+    made: tuple[Index, ...]
+    flat: bool
+
+    @staticmethod
+    def of(definition: Definition, turned: bool) -> System:
+        """Return the system of a definition; an inverse takes the transpose of a `turned` one."""
+        body, stack = _body(definition), _stack(definition)
+        if body.kind == "inv":
+            made = (*stack, *(reversed(body.at) if _is_turned(definition) != turned else body.at))
+            return System(definition, f"_unit({_left(definition)})", made, False)
+        (matrix, right), (_, (row, *columns)) = body.operands, body.axes
+        ours, theirs = _indices(matrix), _indices(right)
+        shared = [i for i in stack if i in ours and i in theirs]
+        alone = [i for i in stack if i in ours and i not in theirs]
+        more = [i for i in stack if i not in ours]
+        order = [i for i in stack if i in ours]
+        given = _turned(right, (*shared, row, *more, *columns))
+        flat = len(more) + len(columns) != 1
+        if alone or flat:
+            lead = ["1" if i in alone else dim_text(i.dim) for i in order]
+            wide = _product([i.dim for i in (*more, *columns)])
+            given = f"{given}.reshape({', '.join((*lead, dim_text(row.dim), wide))})"
+        return System(definition, given, (*order, body.at[0], *more, *body.at[1:]), flat)
+
+    def shaped(self, solved: str) -> str:
+        """Return a solution with the axes that its definition has."""
+        if self.flat:
+            solved += f".reshape({', '.join(dim_text(i.dim) for i in self.made)})"
+        order = [self.made.index(i) for i in self.definition.indices]
+        if order == list(range(len(order))):
+            return solved
+        turned = ".T" if len(order) == 2 else f".transpose({', '.join(map(str, order))})"
+        return f"np.ascontiguousarray({solved}{turned})"
+
+
+def _place(definition: Definition) -> str:
     """Return what an error says of the place: statement, matrix, whether samples have their own."""
-    names = [f"{o.array}.T" if _is_turned(o, a) else o.array for o, a in
-             zip(body.operands, body.axes, strict=True)]
-    call = f"{body.kind}({', '.join(names)})"
-    statement = f"{definition.name} = {call}" if definition.written else call
+    body = _body(definition)
+    names = [o.array for o in body.operands]
+    names[0] += ".T" if _is_turned(definition) else ""
+    statement = f"{body.kind}({', '.join(names)})"
+    if definition.written:
+        statement = f"{definition.name} = {statement}"
     batched = any(i.dim == BATCH for i in _indices(body.operands[0]))
     words = (json.dumps(word, ensure_ascii=False) for word in (statement, body.operands[0].array))
     return f"({', '.join(words)}, {batched})"
 
 
-def _is_turned(operand: Access, axes: Sequence[Index]) -> bool:
-    places = [_indices(operand).index(i) for i in axes]
-    return len(places) == 2 and places[0] > places[1]
+def _is_turned(definition: Definition) -> bool:
+    """Whether the matrix is read with rows and columns exchanged."""
+    body = _body(definition)
+    places = [_indices(body.operands[0]).index(i) for i in body.axes[0]]
+    return places[0] > places[1]
 
 
 def _indices(access: Access) -> tuple[Index, ...]:

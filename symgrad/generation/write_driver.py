@@ -105,7 +105,7 @@ def driver_steps(
         writes = written[number]
         lines = []
         if isinstance(step, Call):
-            steps.append((writes, call_lines(step.definition, writes[0] in made)))
+            steps.append((writes, call_lines(step)))
             made.update(writes)
             continue
         for name in writes:
@@ -115,7 +115,7 @@ def driver_steps(
         if isinstance(step, Kernel):
             lines.append(book.add(step, is_batched))
         elif isinstance(step, Product):
-            lines.append(product_line(step))
+            lines += product_lines(step)
         steps.append((tuple(n for n in writes if last[n] == number), lines))
     return steps
 
@@ -128,8 +128,8 @@ def _allocation(buffer: Buffer) -> str:
     return f"np.empty({shape_text(buffer.dims)}, {dtype})"
 
 
-def product_line(product: Product) -> str:
-    """Return one statement that computes a matrix product with np.matmul."""
+def product_lines(product: Product) -> list[str]:
+    """Return the statement that computes a matrix product with np.matmul, and one for its sign."""
     p = product
     direct = (*p.batch, *p.rows, *p.columns)
     swapped = (*p.batch, *p.columns, *p.rows)
@@ -147,16 +147,20 @@ def product_line(product: Product) -> str:
             value = f"np.matmul({a}, {b})"
             if not flat:
                 value += f".reshape({target}.shape)"
-            return f"{target} += {value}"
+            return [f"{target} {'-' if p.negative else '+'}= {value}"]
         where = target if flat else f"{target}.reshape{_shape(p.batch, groups)}"
+        turn = [f"np.negative({target}, out={target})"] if p.negative else []
         if not p.batch and len(groups) == 2:
-            return f"_matmul({a}, {b}, {where})"
-        return f"np.matmul({a}, {b}, out={where})"
+            return [f"_matmul({a}, {b}, {where})", *turn]
+        return [f"np.matmul({a}, {b}, out={where})", *turn]
     value = f"np.matmul({a}, {b})"
     if not flat:
         value += f".reshape({', '.join(dim_text(i.dim) for i in direct)})"
     order = ", ".join(str(direct.index(i)) for i in p.target_indices)
-    return f"{target}[...] {'+=' if p.adds else '='} {value}.transpose({order})"
+    value = f"{value}.transpose({order})"
+    if p.adds:
+        return [f"{target}[...] {'-' if p.negative else '+'}= {value}"]
+    return [f"{target}[...] = {'-' if p.negative else ''}{value}"]
 
 
 def _operand(access: Access, batch: Sequence[Index], *groups: Sequence[Index]) -> str:
@@ -183,4 +187,4 @@ def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
     return tuple_text(sizes)
 
 
-__all__ = ["KernelBook", "driver_steps", "product_line", "shape_text", "tuple_text"]
+__all__ = ["KernelBook", "driver_steps", "product_lines", "shape_text", "tuple_text"]

@@ -34,7 +34,7 @@ from symgrad.reading.chain import Inexpressible, Parts
 from symgrad.reading.closed import ClosedForm, Shown
 from symgrad.reading.hands import ADD, ATOM, MUL, POWER, Hand, LatexHand
 from symgrad.reading.products import Product, indices_in, product_of
-from symgrad.reading.whole import whole
+from symgrad.reading.whole import turned_inverse, whole
 from symgrad.reading.write import COMPARISONS
 
 Written = tuple[str, int]
@@ -314,6 +314,9 @@ class MatrixWriter:
 
     def transposed(self, written: Written) -> str:
         """Write a transpose."""
+        turned = turned_inverse(written[0])
+        if turned is not None:
+            return turned
         inner = written[0] if written[1] == ATOM else self.hand.group(written[0])
         return inner + self.sign("ᵀ", r"^\top")
 

@@ -5,6 +5,7 @@ Primitive, Hand -> text; an element of it is `(S⁻¹)_ij`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from symgrad.program import Access, Affine, Definition, Index, Primitive
@@ -56,6 +57,14 @@ def _inverse(name: str, hand: Hand, transposed: bool) -> str:
     if not transposed:
         return hand.power(name, "-1")
     return hand.power(name, r"-\top") if isinstance(hand, LatexHand) else f"{name}⁻ᵀ"
+
+
+def turned_inverse(text: str) -> str | None:
+    """Return the transpose of a written inverse, `S⁻ᵀ`; None of what is no lone inverse."""
+    for inverse, turned in (("⁻¹", "⁻ᵀ"), ("^{-1}", r"^{-\top}")):
+        if text.endswith(inverse) and not re.search(r"[\s()]", text):
+            return text.removesuffix(inverse) + turned
+    return None
 
 
 def _backwards(operand: Access, axes: Sequence[Index]) -> bool:
