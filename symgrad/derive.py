@@ -15,7 +15,8 @@ from symgrad.algebra.contract import contract, guarding, reading
 from symgrad.algebra.contraction import inner_sum
 from symgrad.algebra.local import Local
 from symgrad.algebra.partials import local_partials, split_extrema
-from symgrad.algebra.primitives import SOLVED, Rule, adjoint, primitive_key, share
+from symgrad.algebra.primitives import primitive_key, share
+from symgrad.algebra.step import step
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.errors import InternalError
 from symgrad.program import (
@@ -180,7 +181,7 @@ class Sweep:
             arrived = pending.pop(definition.name, [])
             if not arrived or definition.name not in active:
                 continue
-            settled, local, over = self.step(definition, arrived, at[definition.name], active)
+            settled, local, over = step(self, definition, arrived, at[definition.name], active)
             for partial in local.partials:
                 target = partial.access.array
                 own = partial.access.at[1:] if batched[target] else partial.access.at
@@ -200,23 +201,6 @@ class Sweep:
             results[name] = (at[name], self.finish(name, terms, at[name]))
         return results
 
-    def step(
-        self, definition: Definition, arrived: Sequence[Term], at: tuple[Index, ...],
-        active: frozenset[str],
-    ) -> tuple[tuple[Term, ...], Local, tuple[Index, ...]]:
-        """Return the adjoint of a definition, its partials, and the indices both are summed over.
-
-        A sweep from arrays solves where it can: the partials then hold the adjoint already.
-        """
-        rule = None if self.factored else Rule.of(definition, self.supply, self.names.new)
-        if rule is None or rule.body.kind not in SOLVED:
-            settled = self.settle(definition.name, arrived, at)
-            return settled, self.local(definition, active), at
-        given = self.whole_adjoint(definition.name, arrived, at)
-        local = share(adjoint(rule, given, active.__contains__), self.shared)
-        self.definitions += local.supports
-        return (Term((), ()),), local, at[: len(at) - len(rule.body.at)]
-
     def local(self, definition: Definition, active: frozenset[str]) -> Local:
         """Return the definition's partials, differentiated once for all outputs."""
         if definition.name not in self.locals_:
@@ -225,23 +209,6 @@ class Sweep:
             self.locals_[definition.name] = found
             self.definitions += found.supports
         return self.locals_[definition.name]
-
-    def whole_adjoint(self, name: str, terms: Sequence[Term], at: tuple[Index, ...]) -> Access:
-        """Return the adjoint of `name` as an array over all of `at`, the batch first."""
-        if len(terms) == 1 and not terms[0].bound and len(terms[0].factors) == 1:
-            (only,) = terms[0].factors
-            if isinstance(only, Access) and _plain(only) and self.whole(only):
-                if {i for i in indices_of(only) if i != self.program.batch} == set(at):
-                    return only
-        wish = f"{self.prefix}_{self.tag}{name}"
-        split = tuple(self.slopes_apart(wish, self.split(wish, t, at)) for t in terms)
-        batched = any(self.program.batch in indices_of(f) for t in split for f in t.factors
-                      if self.program.batch not in t.bound)
-        indices = (self.program.batch, *at) if batched else at
-        made = Definition(self.names.new(wish), indices, split, written=False)
-        self.definitions.append(made)
-        self.owners.append((made.name, name))
-        return Access(made.name, tuple(Affine.of(i) for i in indices))
 
     def settle(self, name: str, terms: Sequence[Term], at: tuple[Index, ...]) -> tuple[Term, ...]:
         """Return the adjoint of `name` as simple terms: deltas times at most one array."""

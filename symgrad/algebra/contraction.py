@@ -17,6 +17,8 @@ from symgrad.program import Delta, Guard, Index, Scalar, Term, indices_of
 
 LARGE = 100
 """What a dim of unknown size counts as."""
+ALL = 5
+"""Up to so many factors every order is tried."""
 WORTH = 4
 """A sum gets an array of its own if all loops together become so many times shorter."""
 
@@ -53,17 +55,32 @@ def inner_sum(term: Term) -> tuple[Term, tuple[Scalar, ...]] | None:
 
 def _ordered(groups: Sequence[Group], bound: frozenset[Index]) -> tuple[Group | None, int]:
     """Return the first pair that sums something, and how many steps all loops together take."""
-    waiting, total = list(groups), 0
-    first: Group | None = None
-    while len(waiting) > 1:
-        pairs = [(a, b, _joined(a, b, waiting, bound)) for a, b in combinations(waiting, 2)]
-        left, right, joined = min(
-            pairs, key=lambda p: (_loops(p[0].indices | p[1].indices), _loops(p[2].indices))
-        )
-        total += _loops(left.indices | right.indices)
-        first = joined if first is None and joined.summed else first
-        waiting = [joined if g is left else g for g in waiting if g is not right]
-    return first, total
+    if len(groups) == 1:
+        return None, 0
+    best: tuple[Group | None, int] | None = None
+    for left, right, joined in _candidates(groups, bound):
+        rest = [joined if g is left else g for g in groups if g is not right]
+        later, steps = _ordered(rest, bound)
+        total = steps + _loops(left.indices | right.indices)
+        if best is None or total < best[1]:
+            best = (joined if joined.summed else later), total
+    assert best is not None
+    return best
+
+
+def _candidates(
+    groups: Sequence[Group], bound: frozenset[Index]
+) -> list[tuple[Group, Group, Group]]:
+    """Return the pairs to try: all of a few groups, of many the one that shrinks them most."""
+    pairs = [(a, b, _joined(a, b, groups, bound)) for a, b in combinations(groups, 2)]
+    if len(groups) <= ALL:
+        return pairs
+
+    def grown(pair: tuple[Group, Group, Group]) -> tuple[int, int]:
+        left, right, joined = (_loops(g.indices) for g in pair)
+        return joined - left - right, _loops(pair[0].indices | pair[1].indices)
+
+    return [min(pairs, key=grown)]
 
 
 def _joined(left: Group, right: Group, groups: Sequence[Group], bound: frozenset[Index]) -> Group:

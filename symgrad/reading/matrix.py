@@ -215,7 +215,11 @@ class MatrixWriter:
         """Write the array that a function of whole matrices has as its operand."""
         if len(self.visible(operand)) > sum(1 for i in axes if i.dim.constant != 1):
             raise Inexpressible(f"{operand.array} is a stack of matrices")
-        return self.hand.name(operand.array)
+        definition = self.definitions.get(operand.array)
+        if definition is None or definition.written or not isinstance(definition.body, Primitive):
+            return self.hand.name(operand.array)
+        text, tight = whole(definition.body, self.hand, self.operand)
+        return text if tight == ATOM else self.hand.group(text)
 
     def visible(self, access: Access) -> list[object]:
         """Return the positions of the axes that are not batch and not of literal length 1."""

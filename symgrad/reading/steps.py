@@ -308,7 +308,7 @@ class Page:
             right = writer.access(Access(target, tuple(Affine.of(i) for i in axes)))[0]
             ratio = hand.partial(left, right, "∂")
             if held:
-                names = ", ".join(hand.name(n) for n in held)
+                names = ", ".join(writer.called(n)[0] for n in held)
                 latex = isinstance(hand, LatexHand)
                 ratio = (
                     rf"\left.{ratio}\right|_{{{names}}}" if latex else f"{ratio} |{{{names}}}"

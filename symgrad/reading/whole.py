@@ -32,7 +32,7 @@ def whole(body: Primitive, hand: Hand, named: Named, *, turned: bool = False) ->
             return f"{_inverse(names[0], hand, backwards[0])} {transposed[1]}", MUL
         case "cholesky":
             name = r"\operatorname{chol}" if latex else "chol"
-            return f"{name}({transposed[0]})", ATOM
+            return f"{name}{hand.group(transposed[0])}", ATOM
         case "det" | "logdet":
             sign = r"\det" if latex else "det"
             log = "" if body.kind == "det" else r"\log" if latex else "log "
@@ -43,7 +43,8 @@ def element(text: Written, at: Sequence[str], hand: Hand) -> Written:
     """Return an element of what is written."""
     if not at:
         return text
-    return hand.group(text[0]) + hand.indexed("x", at)[1:], ATOM
+    head = text[0] if text[1] == ATOM else hand.group(text[0])
+    return head + hand.indexed("x", at)[1:], ATOM
 
 
 def in_place(definition: Definition | None, adjoints: frozenset[str]) -> bool:

@@ -340,10 +340,26 @@ class Writer:
             case Primitive():
                 return self.primitive(body, mapping)
 
+    def called(self, name: str) -> Written:
+        """Write what an array is called: its name, or the function of matrices that it is."""
+        definition = self.definitions.get(name)
+        body = definition.body if definition is not None else None
+        if not in_place(definition, self.adjoints) or not isinstance(body, Primitive):
+            return self.hand.name(name), ATOM
+
+        def named(operand: Access, axes: Sequence[Index]) -> str:
+            text, tight = self.called(operand.array)
+            return text if tight == ATOM else self.hand.group(text)
+
+        return whole(body, self.hand, named)
+
     def primitive(self, body: Primitive, mapping: Mapping[Index, Affine]) -> Written:
         """Write an element of a function of whole matrices, or all of it if it is a number."""
 
         def named(operand: Access, axes: Sequence[Index]) -> str:
+            inner, tight = self.called(operand.array)
+            if inner != self.hand.name(operand.array):
+                return inner if tight == ATOM else self.hand.group(inner)
             own = [Affine.of(i) for i in axes]
             stack = [p for p in self.visible(operand) if p not in own]
             at = [self.position(move(p, mapping)) for p in stack]
