@@ -506,6 +506,13 @@ def test_small_literal_sizes_count_as_they_are():
     assert inner_sum(Term((j, k), factors)) is None
 
 
+def test_sums_without_a_common_index_are_apart():
+    i, j, k, m = indices_named("ijkm")
+    inner, rest = inner_sum(Term((k, m), (read("A", k, i), read("B", j, m))))
+    assert inner == Term((k,), (read("A", k, i),))
+    assert rest == (read("B", j, m),)
+
+
 def test_the_pair_without_a_common_index_is_not_taken_first():
     i, j, k, m, o = indices_named("ijkmo")
     factors = (read("Y", i, k), read("G", o, i, j), read("Y", m, j))

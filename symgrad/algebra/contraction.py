@@ -40,17 +40,30 @@ def inner_sum(term: Term) -> tuple[Term, tuple[Scalar, ...]] | None:
     bound = frozenset(term.bound)
     structure = tuple(f for f in term.factors if isinstance(f, Delta | Guard))
     values = [f for f in term.factors if f not in structure and indices_of(f)]
-    if not bound or len(values) < 3 or any(bound & set(indices_of(f)) for f in structure):
+    if not bound or len(values) < 2 or any(bound & set(indices_of(f)) for f in structure):
         return None
     groups = [Group((f,), frozenset(indices_of(f))) for f in values]
-    everything = frozenset(i for g in groups for i in g.indices)
-    first, total = _ordered(groups, bound)
-    if first is None or total * WORTH > _loops(everything):
+    loops = _loops(frozenset(i for g in groups for i in g.indices))
+    first, total = _lonely(groups, bound)
+    if first is None and len(groups) > 2:
+        first, total = _ordered(groups, bound)
+    if first is None or total * WORTH > loops:
         return None
     within = {i for f in first.factors for i in indices_of(f)}
     factors = (*first.factors, *guarding(structure, within))
     rest = tuple(f for f in term.factors if f not in first.factors)
     return Term(first.summed, factors), rest
+
+
+def _lonely(groups: Sequence[Group], bound: frozenset[Index]) -> tuple[Group | None, int]:
+    """Return a factor with a bound index that no other factor has, and the steps of its sum."""
+    for group in groups:
+        others = {i for g in groups if g is not group for i in g.indices}
+        own = group.indices & bound - others
+        if own and others - group.indices:
+            summed = tuple(sorted(own, key=lambda i: i.serial))
+            return Group(group.factors, group.indices - own, summed), _loops(group.indices)
+    return None, 0
 
 
 def _ordered(groups: Sequence[Group], bound: frozenset[Index]) -> tuple[Group | None, int]:

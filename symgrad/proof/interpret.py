@@ -332,7 +332,7 @@ class _Run:
         if array.size == 0:
             return np.zeros(inside.shape, array.dtype), inside
         clamped = [np.clip(p, 0, size - 1) for p, size in zip(places, array.shape, strict=True)]
-        return array[tuple(clamped)], inside
+        return np.asarray(array[tuple(clamped)]), inside
 
     def scalar(self, scalar: Scalar, layout: tuple[Index, ...]) -> Values:
         """Return a scalar over `layout`, axes it does not depend on having length 1."""
