@@ -12,8 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.algebra.contract import contract, guarding, reading
+from symgrad.algebra.contraction import inner_sum
+from symgrad.algebra.local import Local
 from symgrad.algebra.order import arrange
-from symgrad.algebra.partials import Local, local_partials, split_extrema
+from symgrad.algebra.partials import local_partials, split_extrema
+from symgrad.algebra.primitives import primitive_key, share
+from symgrad.algebra.step import step
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.errors import InternalError
 from symgrad.program import (
@@ -48,9 +52,10 @@ def derive(program: Program, selection: Selection) -> Derivation:
     owners: list[tuple[str, str, str]] = []
     jacobians: list[Jacobian] = []
     locals_: dict[str, Local] = {}
+    shared: dict[object, str] = {}
     for output in program.outputs:
         sweep = Sweep(
-            prepared, selection, supply, names, prefix="G", factored=True, locals_=locals_
+            prepared, selection, supply, names, "G", factored=True, locals_=locals_, shared=shared
         )
         axes = own_indices(prepared, output)
         out = tuple(supply.fresh(i.name, i.dim) for i in axes)
@@ -157,6 +162,15 @@ class Sweep:
     batched: dict[str, bool] = field(default_factory=dict)
     pending: dict[str, list[Term]] = field(default_factory=dict)
     named: dict[tuple[Scalar, ...], Access] = field(default_factory=dict)
+    shared: dict[object, str] = field(default_factory=dict)
+    sums: dict[Term, Access] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Enter the program's own factorisations: they are never done again."""
+        for definition in self.program.definitions:
+            key = primitive_key(definition)
+            if key is not None:
+                self.shared.setdefault(key, definition.name)
 
     def run(self, seeds: Mapping[str, Term], out: tuple[Index, ...], per_sample: bool) -> Results:
         """Go back from the seeded definitions to the selected arrays.
@@ -181,26 +195,35 @@ class Sweep:
             if unit[0].loop is not None:
                 self.recurrence(unit, active)
             elif unit[0].name in self.pending and unit[0].name in active:
-                (definition,) = unit
-                settled = self.settle(definition.name, self.pending.pop(definition.name))
-                self.pass_on(definition, settled, active)
+                self.go_back(unit[0], self.pending.pop(unit[0].name), active)
         results: Results = {}
         for name in self.selection.names:
             terms = tuple(self.pending.get(name, ()))
             results[name] = (self.at[name], self.finish(name, terms, self.at[name]))
         return results
 
-    def pass_on(
-        self, definition: Definition, settled: Sequence[Term], active: frozenset[str]
+    def go_back(
+        self, definition: Definition, arrived: Sequence[Term], active: frozenset[str]
     ) -> None:
-        """Send the adjoint of a definition on to everything that it reads."""
+        """Settle the adjoint of a definition and send it on to everything that it reads."""
+        settled, local, over = step(self, definition, arrived, active)
+        self.pass_on(definition, settled, local, over)
+
+    def pass_on(
+        self,
+        definition: Definition,
+        settled: Sequence[Term],
+        local: Local,
+        over: Sequence[Index],
+    ) -> None:
+        """Send an adjoint on along the partials of a definition, summed over `over`."""
         batch, at = self.program.batch, self.at
-        for partial in self.local(definition, active).partials:
+        for partial in local.partials:
             target = partial.access.array
             own = partial.access.at[1:] if self.batched[target] else partial.access.at
             deltas = tuple(Delta(Affine.of(i), p) for i, p in zip(at[target], own, strict=True))
             for term in settled:
-                bound = (*term.bound, *at[definition.name], *partial.bound)
+                bound = (*term.bound, *over, *partial.bound)
                 factors = (*term.factors, *partial.factors, *deltas)
                 crossing = not self.per_sample and not self.batched[target]
                 if crossing and any(batch in indices_of(f) for f in factors):
@@ -234,13 +257,14 @@ class Sweep:
                 indices = (*((self.program.batch,) if batched else ()), *free)
                 name = self.names.new(f"{self.prefix}_{self.tag}{member.name}")
                 heads[member.name] = Access(name, tuple(Affine.of(i) for i in indices))
-                self.pass_on(member, (Term((), (heads[member.name],)),), active)
+                told = (Term((), (heads[member.name],)),)
+                self.pass_on(member, told, self.local(member, active), self.at[member.name])
         steps: dict[str, Index] = {}
         for member in reversed(members):
             arrived = self.pending.pop(member.name, []) if member.name in reached else []
             head = heads.get(member.name)
             if head is None and arrived:
-                self.pass_on(member, self.settle(member.name, arrived), active)
+                self.go_back(member, arrived, active)
             elif head is not None:
                 self.name_sum("", arrived, self.free(member.name), head)
                 self.owners.append((head.array, member.name))
@@ -257,10 +281,10 @@ class Sweep:
     def local(self, definition: Definition, active: frozenset[str]) -> Local:
         """Return the definition's partials, differentiated once for all outputs."""
         if definition.name not in self.locals_:
-            self.locals_[definition.name] = local_partials(
-                definition, active.__contains__, self.supply, self.names.new
-            )
-            self.definitions += self.locals_[definition.name].supports
+            found = local_partials(definition, active.__contains__, self.supply, self.names.new)
+            found = share(found, self.shared)
+            self.locals_[definition.name] = found
+            self.definitions += found.supports
         return self.locals_[definition.name]
 
     @property
@@ -339,6 +363,7 @@ class Sweep:
 
     def split(self, wish: str, term: Term, free: Sequence[Index]) -> Term:
         """Name an inner sum whose free indices are fewer than the term's: it is computed once."""
+        term = self.paired(wish, term, free)
         bound = set(term.bound)
         if not bound:
             return term
@@ -351,6 +376,18 @@ class Sweep:
         inner += guarding(outer, within)
         access = self.name_sum(f"S_{wish[2:]}", [Term(term.bound, tuple(inner))], free)
         return Term((), (*outer, access))
+
+    def paired(self, wish: str, term: Term, free: Sequence[Index]) -> Term:
+        """Name inner sums of a long product, so that the loops left are as few as may be."""
+        while (found := inner_sum(term)) is not None:
+            inner, rest = found
+            access = self.sums.get(inner)
+            if access is None:
+                access = self.name_sum(f"S_{wish[2:]}", [inner], (*free, *term.bound))
+                self.sums[inner] = access
+            bound = tuple(i for i in term.bound if i not in inner.bound)
+            term = Term(bound, (*rest, access))
+        return term
 
     def finish(
         self, name: str, terms: Sequence[Term], theta: tuple[Index, ...]

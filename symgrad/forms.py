@@ -14,6 +14,8 @@ from dataclasses import replace as _replace
 from symgrad.algebra.contract import contract
 from symgrad.algebra.order import arrange
 from symgrad.algebra.partials import local_partials
+from symgrad.algebra.primitives import SOLVED, Rule, share
+from symgrad.algebra.primitives import tangent as solved_tangent
 from symgrad.algebra.radix import digits, number_of
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.derive import Names, Sweep, depends, own_indices
@@ -435,13 +437,20 @@ def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:
         given.append(_replace(array, name=tangent[name]))
     definitions: list[Definition] = []
     steps: dict[str, Index] = {}
+    shared: dict[object, str] = {}
     for definition in program.definitions:
         if definition.name not in active or definition.frozen:
             continue
         if definition.loop is not None:
             steps[tangent[definition.name]] = definition.loop.index
-        sweep = Sweep(program, selection, supply, names, prefix="t")
-        local = local_partials(definition, active.__contains__, supply, names.new)
+        rule = Rule.of(definition, supply, names.new)
+        if rule is not None and rule.body.kind in SOLVED:
+            definitions += solved_tangent(rule, tangent[definition.name], tangent)
+            continue
+        sweep = Sweep(program, selection, supply, names, prefix="t", shared=shared)
+        local = share(
+            local_partials(definition, active.__contains__, supply, names.new), sweep.shared
+        )
         definitions += local.supports
         terms = []
         for partial in local.partials:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from symgrad.dims import Dim
 from symgrad.errors import InternalError
 from symgrad.generation.fuse import kernels
+from symgrad.generation.gather import gather
 from symgrad.generation.nests import accesses_in, job, nest, writes_once
 from symgrad.program import (
     Access,
@@ -22,15 +23,19 @@ from symgrad.program import (
     Guard,
     Index,
     Loop,
+    Number,
+    Primitive,
     Reduce,
+    Rowwise,
     Term,
     arrays_of,
-    blocks,
+    over_body,
     reads,
     substitute,
 )
 from symgrad.schedule import (
     Buffer,
+    Call,
     Clear,
     For,
     Kernel,
@@ -48,24 +53,36 @@ def plan(
     batch: Index,
     keep: Sequence[str] | None = None,
     shapes: Mapping[str, tuple[Dim, ...]] | None = None,
+    lower: frozenset[str] = frozenset(),
 ) -> Schedule:
     """Return the steps that evaluate the definitions in order.
 
     `shapes` has the axes of arrays that are not among them: a product takes whole arrays only.
     With `keep`, the arrays wanted afterwards, an element-wise definition may be written over an
-    array that nothing reads any more.
+    array that nothing reads any more. `lower` names lower triangular arrays made elsewhere.
     """
     over = {} if keep is None else _in_place(definitions, frozenset(keep))
     own = {d.name: tuple(i.dim for i in d.indices) for d in definitions}
+    lower |= triangular(definitions)
     planner = Planner(batch, {**(shapes or {}), **own})
-    for unit in blocks(definitions):
-        if unit[0].loop is not None:
-            planner.recurrence(unit)
+    for group in gather(definitions, lower):
+        body = group[0].body
+        if group[0].loop is not None:
+            planner.recurrence(group)
+        elif isinstance(body, Primitive):
+            planner.call(Call(group, body.operands[0].array in lower))
         else:
-            planner.add(unit[0], over.get(unit[0].name))
+            planner.add(group[0], over.get(group[0].name))
     planner.flush()
     buffers = tuple(replace(_buffer(d), over=over.get(d.name)) for d in definitions)
     return Schedule(buffers, tuple(planner.steps))
+
+
+def triangular(definitions: Sequence[Definition]) -> frozenset[str]:
+    """Return the arrays that are known to be lower triangular: Cholesky factors."""
+    return frozenset(
+        d.name for d in definitions if isinstance(d.body, Primitive) and d.body.kind == "cholesky"
+    )
 
 
 def _in_place(definitions: Sequence[Definition], keep: frozenset[str]) -> dict[str, str]:
@@ -139,7 +156,10 @@ class Planner:
         self.flush()
         inner = Planner(self.batch, self.shapes, slots=self.slots, fixed=loop.index)
         for member, filled in walked:
-            inner.add(member, filled=filled)
+            if isinstance(member.body, Primitive):
+                inner.call(Call((member,), fixed=loop.index))
+            else:
+                inner.add(member, filled=filled)
         inner.flush()
         self.slots = inner.slots
         self.steps.append(_walk(inner.steps, loop, self.batch))
@@ -155,7 +175,7 @@ class Planner:
             return
         if not isinstance(body, tuple):
             at = definition.indices
-            if not isinstance(body, Reduce):
+            if isinstance(body, Rowwise):
                 at = tuple(i for i in at if i not in body.at)
             at = tuple(i for i in at if i != self.fixed)
             self.queue(definition, _loops(at, (Row(definition),)))
@@ -172,6 +192,11 @@ class Planner:
         rest = tuple(t for t, p in products if p is None)
         if rest or first is None:
             self.queue(definition, self.trees(definition, rest, filled or first is not None))
+
+    def call(self, call: Call) -> None:
+        """Append a call, once all it reads is there."""
+        self.flush()
+        self.steps.append(call)
 
     def product(self, definition: Definition, term: Term) -> Product | None:
         """Return a term as a product of two whole arrays, or None."""
@@ -239,13 +264,7 @@ def at_step(member: Definition, body: Body, step: Index) -> Definition:
         return replace(member, body=body)
     there = {member.loop.index: Affine.of(step)}
     indices = tuple(step if i == member.loop.index else i for i in member.indices)
-    moved: Body
-    if isinstance(body, tuple):
-        moved = tuple(
-            Term(t.bound, tuple(substitute(f, there) for f in t.factors)) for t in body
-        )
-    else:
-        moved = replace(body, body=substitute(body.body, there))
+    moved = over_body(body, lambda scalar: substitute(scalar, there))
     return replace(member, indices=indices, body=moved, loop=replace(member.loop, index=step))
 
 
@@ -265,9 +284,11 @@ def _walk(steps: Sequence[Step], loop: Loop, batch: Index) -> Step:
 
 def _product(definition: Definition, term: Term, fixed: Index | None = None) -> Product | None:
     """Return the term as a matrix product, or None where loops are better."""
-    if not term.bound or len(term.factors) != 2:
+    negative = bool(term.factors) and term.factors[0] == Number(-1)
+    factors = term.factors[1:] if negative else term.factors
+    if not term.bound or len(factors) != 2:
         return None
-    left, right = term.factors
+    left, right = factors
     if not isinstance(left, Access) or not isinstance(right, Access):
         return None
     sets = [_bare_indices(a, fixed) for a in (left, right)]
@@ -287,7 +308,9 @@ def _product(definition: Definition, term: Term, fixed: Index | None = None) -> 
         if batch or not (rows or columns):
             return None
     text = definition.name
-    return Product(text, free, left, right, batch, rows, columns, inner, adds=False, fixed=fixed)
+    return Product(
+        text, free, left, right, batch, rows, columns, inner, False, fixed, negative
+    )
 
 
 def _bare_indices(access: Access, fixed: Index | None) -> tuple[Index | None, ...] | None:

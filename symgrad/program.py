@@ -1,8 +1,9 @@
 """A program: named definitions in index notation, the one form everything downstream reads.
 
 Layer -> check -> Program;  Program -> derive -> Program again
-A definition is a sum of terms `sum[bound] product(factors)`, or one primitive reduction of a
-scalar body. The batch axis is an ordinary index (`Program.batch`), first where it occurs.
+A definition is a sum of terms `sum[bound] product(factors)`, one primitive reduction of a scalar
+body, or one primitive function of whole matrices. The batch axis is an ordinary index
+(`Program.batch`), first where it occurs.
 """
 
 from __future__ import annotations
@@ -200,7 +201,26 @@ class Rowwise:
     at: tuple[Index, ...]
 
 
-Body = Union[tuple[Term, ...], Reduce, Rowwise]
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A function of whole matrices, differentiated by a rule of its own; stacks along other axes.
+
+    Each operand reads an array at distinct bare indices; `axes` says which of them, for each
+    operand, are its rows and columns. `at` are the result's own axes, the last of the definition.
+    """
+
+    kind: Literal["inv", "det", "logdet", "solve", "cholesky"]
+    operands: tuple[Access, ...]
+    axes: tuple[tuple[Index, ...], ...]
+    at: tuple[Index, ...]
+
+    @property
+    def bound(self) -> tuple[Index, ...]:
+        """The indices that run over the operands' matrices."""
+        return tuple(i for axes in self.axes for i in axes)
+
+
+Body = Union[tuple[Term, ...], Reduce, Rowwise, Primitive]
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,9 +432,13 @@ def rebuild(scalar: Scalar, change: Callable[[Scalar], Scalar]) -> Scalar:
 
 def scalars_of(body: Body) -> tuple[Scalar, ...]:
     """Return the scalars a body is made of."""
-    if isinstance(body, tuple):
-        return tuple(factor for term in body for factor in term.factors)
-    return (body.body,)
+    match body:
+        case tuple():
+            return tuple(factor for term in body for factor in term.factors)
+        case Primitive():
+            return body.operands
+        case _:
+            return (body.body,)
 
 
 def blocks(definitions: Sequence[Definition]) -> Iterator[tuple[Definition, ...]]:
@@ -438,3 +462,15 @@ def reads(definition: Definition) -> tuple[str, ...]:
         for name in arrays_of(scalar):
             found[name] = None
     return tuple(found)
+
+
+def over_body(body: Body, change: Callable[[Scalar], Scalar]) -> Body:
+    """Apply `change` to every scalar a body is made of; an access must stay one in a primitive."""
+    match body:
+        case tuple():
+            return tuple(Term(t.bound, tuple(change(f) for f in t.factors)) for t in body)
+        case Primitive():
+            changed = [change(operand) for operand in body.operands]
+            return replace(body, operands=tuple(a for a in changed if isinstance(a, Access)))
+        case _:
+            return replace(body, body=change(body.body))

@@ -1,4 +1,4 @@
-"""What a form does, step by step: products for BLAS, and kernels made of plain loops.
+"""What a form does, step by step: products for BLAS, calls of LAPACK, and kernels of plain loops.
 
 Form -> plan -> Schedule
 A kernel is a function over arrays; the steps of a driver stand in the order they run.
@@ -101,7 +101,7 @@ class Product:
     """A matrix product for BLAS: index groups of `target = sum over k of left * right`.
 
     `batch` stand in all three, `rows` in left and target, `columns` in right and target. The
-    position of a step of a recurrence (`fixed`) is a number here.
+    position of a step of a recurrence (`fixed`) is a number here. `negative` is minus that.
     """
 
     target: str
@@ -114,6 +114,7 @@ class Product:
     inner: tuple[Index, ...]
     adds: bool
     fixed: Index | None = None
+    negative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +134,41 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A function of whole matrices that the driver calls: LAPACK by numpy.
+
+    Several definitions solve with one matrix; `lower` says that it is known to be triangular. The
+    position of a step of a recurrence (`fixed`) is a number here.
+    """
+
+    definitions: tuple[Definition, ...]
+    lower: bool = False
+    fixed: Index | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Walk:
     """A recurrence whose steps the driver walks through: `steps` at each value of `index`."""
 
     index: Index
     reverse: bool
-    steps: tuple[Product | Kernel, ...]
+    steps: tuple[Product | Kernel | Call, ...]
 
 
-Step = Union[Product, Kernel, Walk]
+Step = Union[Product, Kernel, Call, Walk]
+
+
+def written_by(step: Step) -> tuple[str, ...]:
+    """Return the arrays that a step writes, wholly or in part."""
+    match step:
+        case Kernel():
+            return step.writes
+        case Product():
+            return (step.target,)
+        case Call():
+            return tuple(d.name for d in step.definitions)
+        case Walk():
+            return tuple(dict.fromkeys(n for inner in step.steps for n in written_by(inner)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from symgrad.program import (
     Number,
     Place,
     Position,
+    Primitive,
     Program,
     Reduce,
     Rowwise,
@@ -96,6 +97,8 @@ def body_text(made: Definition, letters: Letters) -> str:
     body = made.body
     if isinstance(body, tuple):
         return _sum(body, letters)
+    if isinstance(body, Primitive):
+        return _primitive(body, letters)
     with letters.bind(body.bound) as names:
         inner = _scalar(body.body, letters)[0]
         head = f"{body.kind}[{', '.join(_ranged(names, body.bound))}]({inner})"
@@ -103,6 +106,15 @@ def body_text(made: Definition, letters: Letters) -> str:
         return f"{head}[{', '.join(letters.take(i) for i in body.at)}]"
     assert isinstance(body, Reduce)
     return head
+
+
+def _primitive(body: Primitive, letters: Letters) -> str:
+    """Write `solve[k, l; k](A[k, l], b[k])[i]`: the operands' matrix axes, the result's own."""
+    with letters.bind(body.bound):
+        own = "; ".join(", ".join(letters.take(i) for i in axes) for axes in body.axes)
+        operands = ", ".join(_scalar(operand, letters)[0] for operand in body.operands)
+    at = ", ".join(letters.take(i) for i in body.at)
+    return f"{body.kind}[{own}]({operands})" + (f"[{at}]" if at else "")
 
 
 def _sum(terms: Sequence[Term], letters: Letters) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.dims import Dim
-from symgrad.program import BATCH, Access, Affine, Index, Program, Rowwise
+from symgrad.program import BATCH, Access, Affine, Definition, Index, Program, Rowwise
 from symgrad.reading.letters import Letters
 from symgrad.schedule import (
     Add,
     Begin,
     Buffer,
+    Call,
     Clear,
     For,
     Kernel,
@@ -46,6 +47,9 @@ def _step(step: Step, number: str, letters: Letters) -> list[str]:
             return [f"{number}. product  {_product(step, letters)}"]
         case Kernel():
             return _kernel(step, number, letters)
+        case Call():
+            calls = [_call(made, letters) for made in step.definitions]
+            return [f"{number}. call     {calls[0]}", *(f"{' ' * 12}{c}" for c in calls[1:])]
         case Walk():
             way = ", backwards" if step.reverse else ""
             with letters.bind((step.index,)) as (name,):
@@ -71,7 +75,12 @@ def _product(step: Product, letters: Letters) -> str:
         left = _element(step.target, step.target_indices, letters)
         body = product_text((step.left, step.right), letters)
     total = f"sum[{', '.join(names)}]({body})" if names else body
-    return f"{left} {'+=' if step.adds else '='} {total}"
+    return f"{left} {'+=' if step.adds else '='} {'-' if step.negative else ''}{total}"
+
+
+def _call(made: Definition, letters: Letters) -> str:
+    with letters.bind(made.indices):
+        return f"{_element(made.name, made.indices, letters)} = {body_text(made, letters)}"
 
 
 def _element(array: str, indices: Sequence[Index], letters: Letters) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from symgrad.check import check, verify
-from symgrad.errors import CodegenError, InternalError, LayerSyntaxError, ShapeError, SymgradError
+from symgrad.errors import InternalError, LayerSyntaxError, ShapeError, SymgradError
 from symgrad.parse import parse
 from symgrad.program import Access, Apply, Number, Reduce, Rowwise, Size, scalars_of, walk
 from symgrad.proof.interpret import domains_hold, interpret
@@ -567,16 +567,6 @@ def test_syntax_errors_say_what_to_do(name):
     with pytest.raises(LayerSyntaxError) as caught:
         check(parse(text))
     assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["y = inv(x @ x.T)"],
-)
-def test_what_comes_later_says_so(line):
-    with pytest.raises(CodegenError) as caught:
-        check(parse("x: input[T, n]\n" + line))
-    assert "not supported yet" in str(caught.value)
 
 
 def test_the_remedy_names_the_declaration():

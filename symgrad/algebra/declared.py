@@ -20,6 +20,7 @@ from symgrad.program import (
     Number,
     Scalar,
     Term,
+    over_body,
     rebuild,
 )
 
@@ -55,9 +56,7 @@ def expand_terms(terms: Sequence[Term], declared: Sequence[Declared]) -> tuple[T
 
 
 def _body(body: Body, declared: Sequence[Declared]) -> Body:
-    if isinstance(body, tuple):
-        return expand_terms(body, declared)
-    return replace(body, body=expanded(body.body, declared))
+    return over_body(body, lambda scalar: expanded(scalar, declared))
 
 
 def _formula(one: Declared, order: int) -> Scalar:

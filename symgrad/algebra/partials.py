@@ -8,11 +8,13 @@ body is a walk over its tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Literal
 
 from symgrad.algebra.guards import branch
+from symgrad.algebra.local import Local, NewName, Partial
+from symgrad.algebra.primitives import Rule, primitive_partials
 from symgrad.errors import InternalError
 from symgrad.functions import partial
 from symgrad.program import (
@@ -27,6 +29,7 @@ from symgrad.program import (
     Number,
     Place,
     Position,
+    Primitive,
     Reduce,
     Rowwise,
     Scalar,
@@ -34,26 +37,6 @@ from symgrad.program import (
     Term,
     substitute,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Partial:
-    """d definition / d access = sum over `bound` of the product of `factors`."""
-
-    access: Access
-    bound: tuple[Index, ...]
-    factors: tuple[Scalar, ...]
-
-
-NewName = Callable[[str], str]
-
-
-@dataclass(slots=True)
-class Local:
-    """What differentiating one definition gives: partials, and definitions they lean on."""
-
-    partials: tuple[Partial, ...]
-    supports: tuple[Definition, ...] = ()
 
 
 def local_partials(
@@ -71,6 +54,8 @@ def local_partials(
             return _of_reduction(definition, body, active, supply, new_name)
         case Rowwise():
             return Local(_of_rowwise(definition, body, active))
+        case Primitive():
+            return primitive_partials(Rule(definition, body, supply, new_name), active)
 
 
 def _of_term(term: Term, active: Callable[[str], bool]) -> list[Partial]:

@@ -20,6 +20,7 @@ from symgrad.check.tree import (
     Sum,
     Tree,
     Value,
+    Whole,
     adds_up,
     free_of,
     has_reduction,
@@ -41,6 +42,7 @@ from symgrad.program import (
     Number,
     Place,
     Position,
+    Primitive,
     Reduce,
     Rowwise,
     Scalar,
@@ -48,6 +50,8 @@ from symgrad.program import (
     Term,
     indices_of,
     move_affine,
+    over_body,
+    scalars_of,
     substitute,
 )
 from symgrad.syntax import NOWHERE
@@ -98,6 +102,10 @@ class Flattener:
             if key in self.known:
                 return next(d for d in self.definitions if d.name == self.known[key])
             made = replace(made, name=self.fresh(wish))
+        elif isinstance(body, Primitive) and key in self.known:  # factorised once
+            same = next(d for d in self.definitions if d.name == self.known[key])
+            at = tuple(Affine.of(i) for i in made.indices if i != self.batch)
+            made = replace(made, body=(Term((), (self.read(same, at),)),))
         self.known.setdefault(key, made.name)
         self.definitions.append(made)
         return made
@@ -120,6 +128,11 @@ class Flattener:
             bare = tuple(i for i in at if i is not None and i in axes and i not in inner)
             if len(set(bare)) == len(at):
                 return Rowwise(cast(Any, tree.kind), tree.bound, self.access(tree.body), bare)
+        if isinstance(tree, Whole) and _is_direct(tree, axes, self.batch):
+            pairs = zip(tree.operands, tree.axes, strict=True)
+            operands = tuple(self.whole(operand, matrix) for operand, matrix in pairs)
+            own = axes[len(axes) - len(tree.at) :]
+            return Primitive(cast(Any, tree.kind), operands, tree.axes, own)
         tree = self.cored(tree)
         if adds_up(tree):
             return self.terms(tree)
@@ -227,6 +240,8 @@ class Flattener:
             wish, tree = tree.wish, tree.body
         if isinstance(tree, Row):
             return self._extract_row(tree)
+        if isinstance(tree, Whole):
+            return self._extract_whole(tree)
         free = [i for i in free_of(tree) if i != self.batch]
         last = [i for i in order if i in free]
         axes = (*sorted((i for i in free if i not in last), key=lambda i: i.serial), *last)
@@ -249,6 +264,29 @@ class Flattener:
         moved = replace(row, body=body, at=tuple(Affine.of(own[b]) for b in row.bound))
         made = self.define("", axes, moved, written=False)
         return self.read(made, tuple(there.get(i, Affine.of(i)) for i in free))
+
+    def whole(self, tree: Tree, axes: tuple[Index, ...]) -> Access:
+        """Return a tree as an access of distinct bare indices, `axes` among them."""
+        if isinstance(tree, Access):
+            bare = [p.bare if isinstance(p, Affine) else None for p in tree.at]
+            if None not in bare and len(set(bare)) == len(bare) and set(axes) <= set(bare):
+                return tree
+        free = (i for i in free_of(tree) if i != self.batch and i not in axes)
+        every = (*sorted(free, key=lambda i: i.serial), *axes)
+        made = self.define("", every, tree, written=False)
+        return self.read(made, tuple(Affine.of(i) for i in every))
+
+    def _extract_whole(self, tree: Whole) -> Access:
+        """Name a function of whole matrices, stacked over the free indices of its operands."""
+        stack = tuple(i for i in _stack_of(tree) if i != self.batch)
+        letters = (c for c in FREE_LETTERS if c not in {i.name for i in stack})
+        own = tuple(self.supply.fresh(next(letters), dim) for dim in tree.dims)
+        moved = replace(tree, at=tuple(Affine.of(i) for i in own))
+        operand = self.access(tree.operands[0])
+        moved = replace(moved, operands=(operand, *tree.operands[1:]))
+        wish = f"{tree.kind}_{operand.array}"
+        made = self.define("", (*stack, *own), moved, written=False, wish=wish)
+        return self.read(made, (*(Affine.of(i) for i in stack), *tree.at))
 
     def _own(self, made: Definition) -> Definition:
         """Give a definition indices of its own, so that it shares none with another."""
@@ -289,6 +327,20 @@ def guarded(tree: Tree) -> tuple[tuple[Guard | Delta, ...], Tree]:
             return (), tree
 
 
+def _stack_of(tree: Whole) -> tuple[Index, ...]:
+    """Return the indices over which its matrices are stacked, by serial."""
+    found = free_of(replace(tree, at=()))
+    return tuple(sorted(found, key=lambda i: i.serial))
+
+
+def _is_direct(tree: Whole, axes: tuple[Index, ...], batch: Index) -> bool:
+    """Whether `axes` are the stack and then the result's own axes, each once."""
+    own = tuple(p.bare if isinstance(p, Affine) else None for p in tree.at)
+    stack = {i for i in axes[: len(axes) - len(own)] if i != batch}
+    last = axes[len(axes) - len(own) :]
+    return own == last and stack == {i for i in _stack_of(tree) if i != batch}
+
+
 def place(tree: Tree, there: Mapping[Index, Position]) -> Tree:
     """Put positions, also those that are data, for bare indices of a tree without reductions."""
     match tree:
@@ -296,7 +348,7 @@ def place(tree: Tree, there: Mapping[Index, Position]) -> Tree:
             return Access(tree.array, tuple(moved_position(p, there) for p in tree.at))
         case Delta():
             return Delta(moved_position(tree.left, there), moved_position(tree.right, there))
-        case Node() | Sum() | Fold() | Row() | Stop() | Named():
+        case Node() | Sum() | Fold() | Row() | Whole() | Stop() | Named():
             raise InternalError("only elements are put elsewhere")
         case _:
             moves = {i: p for i, p in there.items() if isinstance(p, Affine)}
@@ -360,7 +412,8 @@ def _parts(scalar: Scalar) -> tuple[Scalar, ...]:
 
 def _free_in(body: Body) -> tuple[Index, ...]:
     if not isinstance(body, tuple):
-        return tuple(i for i in indices_of(body.body) if i not in body.bound)
+        read = dict.fromkeys(i for s in scalars_of(body) for i in indices_of(s))
+        return tuple(i for i in read if i not in body.bound)
     found = {i: None for t in body for f in t.factors for i in indices_of(f) if i not in t.bound}
     return tuple(found)
 
@@ -393,10 +446,13 @@ def _renamed(made: Definition, fresh: dict[Index, Index], supply: Supply | None)
         body = tuple(terms)
     else:
         table = binding(made.body.bound)
-        bound = tuple(table[i] for i in made.body.bound)
-        inner = moved(made.body.body, table)
-        body = replace(made.body, bound=bound, body=inner)
-        if isinstance(body, Rowwise):
+        body = over_body(made.body, lambda scalar: moved(scalar, table))
+        if isinstance(body, Primitive):
+            axes = tuple(tuple(table[i] for i in own) for own in body.axes)
+            body = replace(body, axes=axes)
+        elif not isinstance(body, tuple):
+            body = replace(body, bound=tuple(table[i] for i in body.bound))
+        if isinstance(body, Rowwise | Primitive):
             body = replace(body, at=tuple(table.get(i, i) for i in body.at))
     return replace(made, indices=tuple(fresh.get(i, i) for i in made.indices), body=body)
 

@@ -13,6 +13,7 @@ from symgrad.check.arrays import ARRAY_FUNCTIONS, array_function
 from symgrad.check.axes import AXIS_FUNCTIONS, over_axes, reduce_value
 from symgrad.check.context import Context, Scope, Thing, stated_form
 from symgrad.check.elementwise import apply, is_elementwise, signature
+from symgrad.check.linear import linear_algebra
 from symgrad.check.matrix import compare, elementwise, invert, matmul, negate, transpose
 from symgrad.check.sizes import as_dim, size_of
 from symgrad.check.subscript import affine, lag, position, subscript
@@ -29,8 +30,9 @@ from symgrad.check.tree import (
     position_of,
     size,
 )
-from symgrad.errors import CodegenError, LayerSyntaxError, ShapeError, Span
+from symgrad.errors import LayerSyntaxError, ShapeError, Span
 from symgrad.language.names import parts
+from symgrad.language.vocabulary import LINEAR_ALGEBRA
 from symgrad.program import Access, Affine, Constant, Delta, Place
 from symgrad.syntax import (
     Binary,
@@ -49,8 +51,6 @@ from symgrad.syntax import (
     Transposed,
     Unary,
 )
-
-NOT_YET = ("inv", "det", "logdet", "solve", "cholesky")
 
 
 def lower(expr: Expr, scope: Scope, context: Context) -> Value:
@@ -188,8 +188,8 @@ def _call(expr: Call, scope: Scope, context: Context) -> Value:
         return over_axes(expr, value, scope, context, lower)
     if name in ARRAY_FUNCTIONS:
         return array_function(expr, scope, context, lower)
-    if name in NOT_YET:
-        raise CodegenError(f"{name} is not supported yet", expr.span)
+    if name in LINEAR_ALGEBRA:
+        return linear_algebra(expr, scope, context, lower)
     if is_elementwise(name):
         return _elementwise(expr, scope, context)
     value = lower(_only(expr), scope, context)

@@ -14,7 +14,7 @@ from symgrad.check.flatten import moved_position, place
 from symgrad.check.lower import lower
 from symgrad.check.ranges import Ranges, solve
 from symgrad.check.sizes import size_of
-from symgrad.check.tree import Fold, Named, Node, Positions, Row, Stop, Sum, Tree, Value
+from symgrad.check.tree import Fold, Named, Node, Positions, Row, Stop, Sum, Tree, Value, Whole
 from symgrad.program import Affine, Index, Position
 from symgrad.syntax import Assign, Expr
 
@@ -97,6 +97,9 @@ def moved(tree: Tree, there: Mapping[Index, Position]) -> Tree:
         case Row():
             at = tuple(moved_position(p, there) for p in tree.at)
             return replace(tree, body=moved(tree.body, there), at=at)
+        case Whole():
+            at = tuple(moved_position(p, there) for p in tree.at)
+            return replace(tree, operands=tuple(moved(o, there) for o in tree.operands), at=at)
         case Sum() | Fold():
             return replace(tree, body=moved(tree.body, there))
         case Stop():

@@ -69,6 +69,17 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """A function of whole matrices: each operand over its own `axes`, the result read at `at`."""
+
+    kind: str
+    operands: tuple[Tree, ...]
+    axes: tuple[tuple[Index, ...], ...]
+    at: Positions
+    dims: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """`stop_gradient`: its body becomes a frozen definition."""
 
@@ -83,7 +94,7 @@ class Named:
     body: Tree
 
 
-Tree = Union[Leaf, Node, Sum, Fold, Row, Stop, Named]
+Tree = Union[Leaf, Node, Sum, Fold, Row, Whole, Stop, Named]
 Element = Callable[[Positions], Tree]
 Look = Callable[[Positions], Lookup]
 
@@ -125,7 +136,7 @@ def constant(tree: Tree) -> Value:
 
 def is_leaf(tree: Tree) -> bool:
     """Whether a tree is a scalar already, without functions."""
-    return not isinstance(tree, (Node, Sum, Fold, Row, Stop, Named))
+    return not isinstance(tree, (Node, Sum, Fold, Row, Whole, Stop, Named))
 
 
 def has_reduction(tree: Tree) -> bool:
@@ -193,7 +204,7 @@ def _scaled(left: Affine, right: Affine) -> Affine | None:
 
 def leaf_of(tree: Tree | Scalar) -> Leaf:
     """Return a tree or scalar that is known to be a leaf."""
-    if isinstance(tree, (Apply, Node, Sum, Fold, Row, Stop, Named)):
+    if isinstance(tree, (Apply, Node, Sum, Fold, Row, Whole, Stop, Named)):
         raise InternalError("a leaf was expected")
     return tree
 
@@ -211,6 +222,11 @@ def free_of(tree: Tree) -> dict[Index, None]:
             if isinstance(tree, Row):
                 for position in tree.at:
                     found.update(dict.fromkeys(indices_of(Access("", (position,)))))
+        case Whole():
+            for operand, axes in zip(tree.operands, tree.axes, strict=True):
+                found.update({i: None for i in free_of(operand) if i not in axes})
+            for position in tree.at:
+                found.update(dict.fromkeys(indices_of(Access("", (position,)))))
         case Stop() | Named():
             found.update(free_of(tree.body))
         case _:

@@ -15,6 +15,7 @@ from symgrad.program import (
     Index,
     Lookup,
     Position,
+    Primitive,
     Program,
     Rowwise,
     Scalar,
@@ -63,6 +64,9 @@ def _verify_definition(made: Definition, batch: Index, ranks: Mapping[str, int])
                 _verify_scalar(factor, free | frozenset(term.bound), ranks, made.name)
         return
     _verify_bound(made, made.body.bound)
+    if isinstance(made.body, Primitive):
+        _verify_primitive(made, made.body, ranks)
+        return
     _require(isinstance(made.body.body, Access), f"{made.name} reduces more than an access")
     seen = free | frozenset(made.body.bound)
     if isinstance(made.body, Rowwise):
@@ -90,6 +94,17 @@ def _verify_steps(made: Definition, unit: Sequence[Definition], batch: Index) ->
                 done = constant is not None and (constant > 0) == made.loop.reverse
                 known = (node.array in before) if constant == 0 else done
                 _require(known, f"{made.name} reads {node.array} at a step not done yet")
+
+
+def _verify_primitive(made: Definition, body: Primitive, ranks: Mapping[str, int]) -> None:
+    """Its own axes stand last; operands read whole arrays over their axes and the stack's."""
+    stack = made.indices[: len(made.indices) - len(body.at)]
+    _require(made.indices == (*stack, *body.at), f"{made.name} has its own axes not last")
+    for operand, axes in zip(body.operands, body.axes, strict=True):
+        bare = [p.bare if isinstance(p, Affine) else None for p in operand.at]
+        whole = None not in bare and len(set(bare)) == len(bare) and set(axes) <= set(bare)
+        _require(whole, f"{made.name} reads a part of {operand.array}")
+        _verify_scalar(operand, frozenset((*stack, *axes)), ranks, made.name)
 
 
 def _verify_bound(made: Definition, bound: tuple[Index, ...]) -> None:

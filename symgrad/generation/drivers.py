@@ -16,7 +16,7 @@ from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold
 from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
 from symgrad.generation.write_kernel import code_name, mentions
-from symgrad.plan import plan
+from symgrad.plan import plan, triangular
 from symgrad.program import BATCH, Array, Definition
 
 Steps = list[tuple[tuple[str, ...], list[str]]]
@@ -144,8 +144,10 @@ class Drivers:
 
         With `keep`, the arrays wanted afterwards, others may be overwritten.
         """
-        definitions = expand(definitions, self.forms.program.declared)
-        schedule = plan(definitions, self.forms.program.batch, keep, self.shapes(given))
+        program = self.forms.program
+        definitions = expand(definitions, program.declared)
+        lower = triangular(program.definitions)
+        schedule = plan(definitions, program.batch, keep, self.shapes(given), lower)
         batched = self.is_batched(definitions, given)
         known = [a.name for a in (*self.forms.program.arrays, *given)]
         names = [*known, *(d.name for d in definitions), *self.forms.saved]

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from symgrad.dims import Dim
 from symgrad.generation.fold import fold
+from symgrad.generation.write_call import call_lines
 from symgrad.generation.write_kernel import RESERVED, code_name, dim_text, write_kernel
 from symgrad.program import BATCH, Access, Affine, Index
-from symgrad.schedule import Buffer, Kernel, Product, Schedule, Step, Walk
+from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, Step, Walk, written_by
 
 
 @dataclass(slots=True)
@@ -103,11 +104,15 @@ def driver_steps(
     buffers = {b.name: b for b in schedule.buffers}
     made = set(given or ())
     steps: list[tuple[tuple[str, ...], list[str]]] = []
-    written = [_writes(s) for s in schedule.steps]
+    written = [written_by(step) for step in schedule.steps]
     last = {name: number for number, names in enumerate(written) for name in names}
     for number, step in enumerate(schedule.steps):
         writes = written[number]
         lines = []
+        if isinstance(step, Call):
+            steps.append((writes, call_lines(step)))
+            made.update(writes)
+            continue
         for name in writes:
             if name not in made:
                 made.add(name)
@@ -117,17 +122,6 @@ def driver_steps(
     return steps
 
 
-def _writes(step: Step) -> tuple[str, ...]:
-    """Return the arrays a step fills, wholly or in part."""
-    match step:
-        case Kernel():
-            return step.writes
-        case Product():
-            return (step.target,)
-        case Walk():
-            return tuple(dict.fromkeys(n for inner in step.steps for n in _writes(inner)))
-
-
 def _step_lines(
     step: Step, book: KernelBook, is_batched: Callable[[str], bool], taken: Collection[str]
 ) -> list[str]:
@@ -135,7 +129,9 @@ def _step_lines(
         case Kernel():
             return [book.add(step, is_batched)]
         case Product():
-            return [product_line(step)]
+            return product_lines(step)
+        case Call():
+            return call_lines(step)
         case Walk():
             wishes = (step.index.name, "step", *(f"step{n}" for n in range(2, 10000)))
             name = next(w for w in wishes if w not in taken and w not in RESERVED - {"t"})
@@ -143,10 +139,14 @@ def _step_lines(
             run = f"range({size} - 1, -1, -1)" if step.reverse else f"range({size})"
             lines = [f"for {name} in {run}:"]
             for inner in step.steps:
-                if isinstance(inner, Kernel):
-                    lines.append(f"    {book.add(inner, is_batched, name)}")
-                else:
-                    lines.append(f"    {product_line(inner, name)}")
+                match inner:
+                    case Kernel():
+                        found = [book.add(inner, is_batched, name)]
+                    case Product():
+                        found = product_lines(inner, name)
+                    case Call():
+                        found = call_lines(inner, name)
+                lines += [f"    {line}" for line in found]
             return lines
 
 
@@ -158,8 +158,8 @@ def _allocation(buffer: Buffer) -> str:
     return f"np.empty({shape_text(buffer.dims)}, {dtype})"
 
 
-def product_line(product: Product, step: str = "") -> str:
-    """Return one statement that computes a matrix product with np.matmul.
+def product_lines(product: Product, step: str = "") -> list[str]:
+    """Return the statement that computes a matrix product with np.matmul, and one for its sign.
 
     `step` is what the driver calls the step of a recurrence.
     """
@@ -182,36 +182,41 @@ def product_line(product: Product, step: str = "") -> str:
             a, groups = f"{code_name(left.array)}{_slice(left, whole, step)}", [columns]
         target += f"[:, {step}]" if BATCH in (i.dim for i in p.target_indices) else f"[{step}]"
         flat = all(len(g) == 1 for g in groups)
-        return _step_product(p, target, f"np.matmul({a}, {b}", direct, flat)
+        return [_step_product(p, target, f"np.matmul({a}, {b}", direct, flat)]
     if p.target_indices == direct:
         if p.adds:
             value = f"np.matmul({a}, {b})"
             if not flat:
                 value += f".reshape({target}.shape)"
-            return f"{target} += {value}"
+            return [f"{target} {'-' if p.negative else '+'}= {value}"]
         where = target if flat else f"{target}.reshape{_shape(p.batch, groups)}"
+        turn = [f"np.negative({target}, out={target})"] if p.negative else []
         if not p.batch and len(groups) == 2:
-            return f"_matmul({a}, {b}, {where})"
-        return f"np.matmul({a}, {b}, out={where})"
+            return [f"_matmul({a}, {b}, {where})", *turn]
+        return [f"np.matmul({a}, {b}, out={where})", *turn]
     value = f"np.matmul({a}, {b})"
     if not flat:
         value += f".reshape({', '.join(dim_text(i.dim) for i in direct)})"
     order = ", ".join(str(direct.index(i)) for i in p.target_indices)
-    return f"{target}[...] {'+=' if p.adds else '='} {value}.transpose({order})"
+    value = f"{value}.transpose({order})"
+    if p.adds:
+        return [f"{target}[...] {'-' if p.negative else '+'}= {value}"]
+    return [f"{target}[...] = {'-' if p.negative else ''}{value}"]
 
 
 def _step_product(
     p: Product, target: str, call: str, direct: Sequence[Index], flat: bool
 ) -> str:
     """Return the statement of a product at one step of a recurrence."""
-    if p.target_indices == tuple(direct) and flat and not p.adds:
+    if p.target_indices == tuple(direct) and flat and not p.adds and not p.negative:
         return f"{call}, out={target})"
     value = f"{call})"
     if not flat:
         value += f".reshape({', '.join(dim_text(i.dim) for i in direct)})"
     if p.target_indices != tuple(direct):
         value += f".transpose({', '.join(str(direct.index(i)) for i in p.target_indices)})"
-    return f"{target} {'+=' if p.adds else '='} {value}"
+    sign = "-" if p.negative else ""
+    return f"{target} {sign or '+'}= {value}" if p.adds else f"{target} = {sign}{value}"
 
 
 def _lies_as(access: Access, axes: Sequence[Index]) -> bool:
@@ -264,4 +269,4 @@ def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
     return tuple_text(sizes)
 
 
-__all__ = ["KernelBook", "driver_steps", "product_line", "shape_text", "tuple_text"]
+__all__ = ["KernelBook", "driver_steps", "product_lines", "shape_text", "tuple_text"]

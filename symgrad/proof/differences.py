@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 from symgrad.program import (
     Access,
     Affine,
-    Body,
     Definition,
     Delta,
     Lookup,
     Position,
     Program,
-    Reduce,
-    Rowwise,
     Scalar,
     blocks,
+    over_body,
     reads,
     rebuild,
 )
@@ -321,13 +319,5 @@ def _batched(definition: Definition, program: Program, affected: set[str]) -> De
     indices = definition.indices
     if program.batch not in indices:
         indices = (program.batch, *indices)
-    return replace(definition, indices=indices, body=_changed(definition.body, change))
-
-
-def _changed(body: Body, change: Any) -> Body:
-    if isinstance(body, (Reduce, Rowwise)):
-        return replace(body, body=rebuild(body.body, change))
-    return tuple(
-        replace(term, factors=tuple(rebuild(factor, change) for factor in term.factors))
-        for term in body
-    )
+    body = over_body(definition.body, lambda scalar: rebuild(scalar, change))
+    return replace(definition, indices=indices, body=body)

@@ -33,6 +33,7 @@ from symgrad.program import (
     Number,
     Place,
     Position,
+    Primitive,
     Program,
     Reduce,
     Rowwise,
@@ -43,6 +44,7 @@ from symgrad.program import (
     indices_of,
 )
 from symgrad.proof.exact import exact
+from symgrad.proof.matrices import of_matrices
 from symgrad.proof.numeric import numeric
 from symgrad.proof.rows import reduce_rows, softmax_rows
 from symgrad.proof.sizes import sizes as solve_sizes
@@ -247,6 +249,8 @@ class _Run:
             return self.reduce(body, definition.indices)
         if isinstance(body, Rowwise):
             return self.rowwise(body, definition.indices)
+        if isinstance(body, Primitive):
+            return self.primitive(body, definition.indices)
         return self.terms(body, definition.indices)
 
     def numbers(self, value: Any) -> Values:
@@ -426,6 +430,13 @@ class _Run:
         length = int(np.prod(moved.shape[len(kept) :], dtype=np.int64))
         result = softmax_rows(body.kind, moved.reshape((*kept, length)))
         return np.moveaxis(result.reshape(moved.shape), last, along)
+
+    def primitive(self, body: Primitive, axes: tuple[Index, ...]) -> Values:
+        """Return a function of whole matrices, one for each place of the other axes."""
+        stack = axes[: len(axes) - len(body.at)]
+        pairs = zip(body.operands, body.axes, strict=True)
+        operands = tuple(self.full(operand, (*stack, *own)) for operand, own in pairs)
+        return of_matrices(body.kind, operands, len(body.at))
 
 
 def _touched(parts: list[_Part], index: Index) -> frozenset[Index]:

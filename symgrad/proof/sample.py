@@ -21,8 +21,6 @@ from symgrad.program import (
     Array,
     Check,
     Program,
-    Reduce,
-    Rowwise,
     Size,
     affine_of,
     arrays_of,
@@ -137,11 +135,9 @@ def _dims(program: Program) -> Iterator[Dim]:
             yield array.vocabulary
     for definition in program.definitions:
         body = definition.body
-        bound = [] if isinstance(body, (Reduce, Rowwise)) else [t.bound for t in body]
+        bound = [t.bound for t in body] if isinstance(body, tuple) else [body.bound]
         for indices in (definition.indices, *bound):
             yield from (index.dim for index in indices)
-        if isinstance(body, (Reduce, Rowwise)):
-            yield from (index.dim for index in body.bound)
 
 
 def _offsets(program: Program) -> Iterator[Dim]:

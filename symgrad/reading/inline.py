@@ -16,6 +16,7 @@ from symgrad.program import (
     Definition,
     Index,
     Position,
+    Primitive,
     Scalar,
     Supply,
     Term,
@@ -36,9 +37,12 @@ def inline(
 ) -> tuple[Term, ...]:
     """Return `terms` with every adjoint written out, or only the short ones if that is too long.
 
-    The adjoints of a recurrence keep their names: written out they would never end.
+    The adjoints of a recurrence keep their names: written out they would never end. Functions of
+    whole matrices stay what they are: `(S⁻¹)_ij`.
     """
-    adjoints = {name: d for name, d in adjoints.items() if d.loop is None}
+    adjoints = {
+        n: d for n, d in adjoints.items() if d.loop is None and not isinstance(d.body, Primitive)
+    }
     try:
         return expand(terms, adjoints, supply, frozenset(adjoints))
     except TooLong:

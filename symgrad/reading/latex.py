@@ -182,6 +182,18 @@ class LatexHand:
         """Return an element of what is no name."""
         return f"{base}_{position}" if len(position) == 1 else f"{base}_{{{position}}}"
 
+    def listed(self, at: Sequence[str]) -> str:
+        """Return positions side by side, with commas where one is longer than a letter."""
+        return ("" if all(len(p) == 1 for p in at) else ",").join(at)
+
+    def inverse(self, name: str, transposed: bool) -> str:
+        r"""Return `S^{-1}`, or its transpose."""
+        return self.power(name, r"-\top" if transposed else "-1")
+
+    def determinant(self, inner: str, log: bool) -> str:
+        r"""Return `\det S`, or `\log\det S`."""
+        return rf"\log\det {inner}" if log else rf"\det {inner}"
+
     def transpose(self, inner: str) -> str:
         """Return the transpose; a name that has a superscript already is braced."""
         braced = "^" in inner and not inner.endswith(")")

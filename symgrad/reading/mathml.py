@@ -165,6 +165,19 @@ class MathmlHand:
         """Return an element of what is no name."""
         return f"<msub>{_row(base)}{_row(position)}</msub>"
 
+    def listed(self, at: Sequence[str]) -> str:
+        """Return positions side by side, with commas where one is longer than a letter."""
+        return _listed(at)
+
+    def inverse(self, name: str, transposed: bool) -> str:
+        """Return the inverse, or its transpose."""
+        above = f"{_MINUS}<mo>⊤</mo>" if transposed else f"{_MINUS}<mn>1</mn>"
+        return f"<msup>{_row(name)}{_row(above)}</msup>"
+
+    def determinant(self, inner: str, log: bool) -> str:
+        """Return the determinant, or its logarithm."""
+        return f"{f'<mi>log</mi>{_APPLY}' if log else ''}<mi>det</mi>{_APPLY}{inner}"
+
     def transpose(self, inner: str) -> str:
         """Return the transpose."""
         return f"<msup>{_row(inner)}<mo>⊤</mo></msup>"

@@ -24,6 +24,7 @@ from symgrad.program import (
     Scalar,
     Supply,
     Term,
+    over_body,
     rebuild,
 )
 
@@ -156,7 +157,7 @@ def _body(
 ) -> Body:
     if isinstance(body, tuple):
         return terms(body)
-    return replace(body, body=rebuild(body.body, read))
+    return over_body(body, lambda scalar: rebuild(scalar, read))
 
 
 def _written_out(

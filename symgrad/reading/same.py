@@ -14,11 +14,12 @@ from symgrad.program import (
     Body,
     Definition,
     Index,
+    Primitive,
     Program,
     Reduce,
     Rowwise,
     Scalar,
-    Term,
+    over_body,
     rebuild,
     substitute,
 )
@@ -63,11 +64,7 @@ def rename(scalar: Scalar, renamed: dict[str, str]) -> Scalar:
 
 
 def _renamed_body(body: Body, renamed: dict[str, str]) -> Body:
-    match body:
-        case tuple():
-            return tuple(Term(t.bound, tuple(rename(f, renamed) for f in t.factors)) for t in body)
-        case Reduce() | Rowwise():
-            return replace(body, body=rename(body.body, renamed))
+    return over_body(body, lambda scalar: rename(scalar, renamed))
 
 
 def _canonical(definition: Definition) -> object:
@@ -96,3 +93,6 @@ def _canonical(definition: Definition) -> object:
             bound = place(body.bound, -1)
             at = tuple(str(mapping.get(i)) for i in body.at)
             return head, body.kind, bound, at, substitute(body.body, mapping)
+        case Primitive():
+            place(body.bound, -1)
+            return head, body.kind, tuple(substitute(o, mapping) for o in body.operands)

@@ -22,6 +22,7 @@ from symgrad.program import (
     Delta,
     Index,
     Number,
+    Primitive,
     Program,
     Supply,
     Term,
@@ -41,6 +42,7 @@ from symgrad.reading.matching import Meanings
 from symgrad.reading.mathml import MathmlHand
 from symgrad.reading.recurrences import Beginning
 from symgrad.reading.slopes import slope_formula
+from symgrad.reading.whole import in_place
 from symgrad.reading.write import Writer
 from symgrad.simplify import finish, flat, same_sums
 
@@ -73,7 +75,7 @@ def derivation_steps(
     for unit in blocks(derivation.program.definitions):
         inside = {d.name for d in unit}
         steps += [page.start(s) for s in starts if s.array in inside]
-        steps += [page.definition(d) for d in unit]
+        steps += [page.definition(d) for d in unit if not in_place(d, frozenset())]
     steps += page.local_derivatives()
     steps += page.named_slopes(forms)
     steps += page.chain(forms)
@@ -210,7 +212,8 @@ class Page:
         kept: list[Definition] = []
         for definition in reversed(self.derivation.adjoints):
             if definition.name in wanted:
-                kept.append(definition)
+                if not in_place(definition, self.adjoints):
+                    kept.append(definition)
                 wanted.update(_reads(definition))
         steps: list[Step] = []
         zero: set[str] = set()
@@ -279,8 +282,10 @@ class Page:
             )
             if term is not None:
                 terms.append(term)
+        inverses = {d.name: d for d in local.supports if isinstance(d.body, Primitive)}
+        page = replace(self, definitions={**self.definitions, **inverses})
         return [
-            self.partial_step(definition, target, own, axes, terms)
+            page.partial_step(definition, target, own, axes, terms)
             for target, (axes, terms) in found.items()
         ]
 
@@ -333,7 +338,7 @@ class Page:
             right = writer.access(Access(target, tuple(Affine.of(i) for i in axes)))[0]
             ratio = hand.partial(left, right)
             if held:
-                ratio = hand.held(ratio, [hand.name(n) for n in held])
+                ratio = hand.held(ratio, [writer.called(n)[0] for n in held])
             lines.append(hand.equation(ratio, writer.shown(shown)))
         return Step("local derivatives", *lines)
 
@@ -361,7 +366,9 @@ def supports(page: Page, forms: Sequence[ClosedForm]) -> tuple[Step, ...]:
 
 
 def _named(definition: Definition) -> Definition:
-    return definition if definition.written else replace(definition, written=True)
+    """Return a definition that is written by its name; functions of matrices keep theirs."""
+    named = definition.written or isinstance(definition.body, Primitive)
+    return definition if named else replace(definition, written=True)
 
 
 def _itself(definition: Definition) -> Access:

@@ -23,11 +23,13 @@ from symgrad.program import (
     Number,
     Place,
     Position,
+    Primitive,
     Program,
     Reduce,
     Rowwise,
     Scalar,
     Size,
+    move,
     substitute,
 )
 from symgrad.reading.cases import COMPARISONS, choice, condition, within
@@ -50,6 +52,7 @@ from symgrad.reading.matching import Meanings
 from symgrad.reading.places import sum_of, write_affine, write_dim
 from symgrad.reading.products import Product, product_of
 from symgrad.reading.reductions import reduction, rowwise, square_sum
+from symgrad.reading.whole import element, in_place, whole
 
 Written = tuple[str, int]
 INLINE_NODES = 14
@@ -264,6 +267,10 @@ class Writer:
         definition = self.definitions.get(access.array)
         if definition is not None and self.written_in_place(definition):
             return self.in_place(definition, access)
+        if definition is not None and in_place(definition, self.adjoints):
+            indices = definition.indices[len(definition.indices) - len(access.at) :]
+            pairs = zip(indices, access.at, strict=True)  # the batch may be left out
+            return self.body(definition, {i: p for i, p in pairs if isinstance(p, Affine)})
         at = [self.position(p) for p in self.visible(access)]
         self.said[access.array] = None
         return self.hand.indexed(self.title(access.array), at), ATOM
@@ -273,6 +280,8 @@ class Writer:
         if definition.written or definition.name in self.adjoints:
             return False
         body = definition.body
+        if isinstance(body, Primitive):
+            return False  # as a whole, not element by element
         if isinstance(body, tuple):
             return sum(size(f) for t in body for f in t.factors) <= INLINE_NODES
         if isinstance(body, Reduce) and body.kind in ("argmax", "argmin"):
@@ -300,6 +309,38 @@ class Writer:
                 return reduction(self, kind, bound, substitute(inner, mapping))
             case Rowwise():
                 return rowwise(self, body, mapping)
+            case Primitive():
+                return self.primitive(body, mapping)
+
+    def called(self, name: str) -> Written:
+        """Write what an array is called: its name, or the function of matrices that it is."""
+        definition = self.definitions.get(name)
+        body = definition.body if definition is not None else None
+        if not in_place(definition, self.adjoints) or not isinstance(body, Primitive):
+            return self.hand.name(name), ATOM
+
+        def named(operand: Access, axes: Sequence[Index]) -> str:
+            text, tight = self.called(operand.array)
+            return text if tight == ATOM else self.hand.group(text)
+
+        return whole(body, self.hand, named)
+
+    def primitive(self, body: Primitive, mapping: Mapping[Index, Affine]) -> Written:
+        """Write an element of a function of whole matrices, or all of it if it is a number."""
+
+        def named(operand: Access, axes: Sequence[Index]) -> str:
+            inner, tight = self.called(operand.array)
+            if inner != self.hand.name(operand.array):
+                return inner if tight == ATOM else self.hand.group(inner)
+            own = [Affine.of(i) for i in axes]
+            stack = [p for p in self.visible(operand) if p not in own]
+            at = [self.position(move(p, mapping)) for p in stack]
+            return self.hand.indexed(self.title(operand.array), at)
+
+        at = [mapping.get(i, Affine.of(i)) for i in body.at if i.dim.constant != 1]
+        written = whole(body, self.hand, named)
+        return element(written, [self.position(p) for p in at], self.hand)
+
 
     def apply(self, apply: Apply) -> Written:
         """Write a function of scalars."""
