@@ -149,7 +149,33 @@ h[t: T] = x[t] + (A @ h[t - 1]) / (1 + norm(A @ h[t - 1]))
 y = prod(h[T - 1])
 """
 
+FILTER = """
+z: input[T, k]
+A: param[n, n]
+H: param[k, n]
+Q: param[n, n]
+P0: param[n, n]
+m[-1] = zeros(n)
+P[-1] = P0 @ P0.T
+M[t: T] = A @ P[t - 1] @ A.T + Q @ Q.T
+S[t: T] = H @ M[t] @ H.T + eye(k)
+K[t: T] = M[t] @ H.T @ inv(S[t])
+P[t: T] = M[t] - K[t] @ H @ M[t]
+m[t: T] = A @ m[t - 1] + K[t] @ (z[t] - H @ A @ m[t - 1])
+y = m[T - 1]
+"""
+
+FACTORED = """
+x: input[T, n]
+A: param[n, n]
+C[t: T] = cholesky(eye(n) + 0.1 * A @ C[t - 1] @ C[t - 1].T @ A.T)
+v[t: T] = solve(C[t], x[t] + 0.1 * v[t - 1])
+y = v[T - 1]
+"""
+
 RECURRENCES = {
+    "filter": FILTER,
+    "factored": FACTORED,
     "rnn": RNN,
     "lstm": LSTM,
     "gru": GRU,

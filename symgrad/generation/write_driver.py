@@ -254,9 +254,9 @@ def _slice(access: Access, whole: Collection[Index], step: str) -> str:
             continue
         offset = position.offset.constant or 0
         places.append(f"{step} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else step)
-    while places[-1] == ":":
+    while places and places[-1] == ":":
         places.pop()
-    return f"[{', '.join(places)}]"
+    return f"[{', '.join(places)}]" if places else ""
 
 
 def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
