@@ -21,6 +21,10 @@ class Hand(Protocol):
 
     def name(self, name: str) -> str: ...
     def indexed(self, name: str, at: Sequence[str]) -> str: ...
+    def element(self, base: str, at: Sequence[str]) -> str: ...
+    def inverse(self, name: str, transposed: bool) -> str: ...
+    def turned(self, name: str) -> str: ...
+    def determinant(self, inner: str, log: bool) -> str: ...
     def join(self, factors: Sequence[tuple[str, str]]) -> str: ...
     def group(self, inner: str) -> str: ...
     def bracket(self, condition: str) -> str: ...
@@ -94,6 +98,22 @@ class TextHand:
         if all(len(p) == 1 for p in at):
             return f"{name}_{''.join(at)}"
         return f"{name}_{{{','.join(at)}}}"
+
+    def element(self, base: str, at: Sequence[str]) -> str:
+        """Return an element of what is no name: `(S⁻¹)_ij`."""
+        return base + self.indexed("", at)
+
+    def inverse(self, name: str, transposed: bool) -> str:
+        """Return `S⁻¹`, or `S⁻ᵀ`."""
+        return f"{name}⁻ᵀ" if transposed else f"{name}⁻¹"
+
+    def turned(self, name: str) -> str:
+        """Return `Sᵀ`."""
+        return f"{name}ᵀ"
+
+    def determinant(self, inner: str, log: bool) -> str:
+        """Return `det S`, or `log det S`."""
+        return f"log det {inner}" if log else f"det {inner}"
 
     def join(self, factors: Sequence[tuple[str, str]]) -> str:
         """Join factors; a sum in parentheses follows an element or another one directly."""
@@ -189,6 +209,23 @@ class LatexHand:
             return base
         braces = subscript if len(subscript) == 1 else f"{{{subscript}}}"
         return f"{base}_{braces}"
+
+    def element(self, base: str, at: Sequence[str]) -> str:
+        """Return an element of what is no name."""
+        subscript = "".join(at) if all(len(p) == 1 for p in at) else ",".join(at)
+        return f"{base}_{subscript if len(subscript) == 1 else f'{{{subscript}}}'}"
+
+    def inverse(self, name: str, transposed: bool) -> str:
+        """Return `S^{-1}`, or its transpose."""
+        return self.power(name, r"-\top" if transposed else "-1")
+
+    def turned(self, name: str) -> str:
+        r"""Return `S^\top`."""
+        return self.power(name, r"\top")
+
+    def determinant(self, inner: str, log: bool) -> str:
+        r"""Return `\det S`, or `\log\det S`."""
+        return rf"\log\det {inner}" if log else rf"\det {inner}"
 
     def join(self, factors: Sequence[tuple[str, str]]) -> str:
         """Join factors by spaces."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from symgrad.program import Access, Affine, Definition, Index, Primitive
-from symgrad.reading.hands import ATOM, MUL, POWER, Hand, LatexHand
+from symgrad.reading.hands import ATOM, MUL, POWER, Hand
 
 Written = tuple[str, int]
 Named = Callable[[Access, Sequence[Index]], str]
@@ -18,25 +18,18 @@ Named = Callable[[Access, Sequence[Index]], str]
 
 def whole(body: Primitive, hand: Hand, named: Named, *, turned: bool = False) -> Written:
     """Return a function of whole matrices, transposed if `turned` (an inverse only)."""
-    latex = isinstance(hand, LatexHand)
     names = [named(o, axes) for o, axes in zip(body.operands, body.axes, strict=True)]
     backwards = [_backwards(o, axes) for o, axes in zip(body.operands, body.axes, strict=True)]
-    transposed = [
-        hand.power(n, r"\top") if back and latex else f"{n}ᵀ" if back else n
-        for n, back in zip(names, backwards, strict=True)
-    ]
+    shown = [hand.turned(n) if back else n for n, back in zip(names, backwards, strict=True)]
     match body.kind:
         case "inv":
-            return _inverse(names[0], hand, backwards[0] != turned), POWER
+            return hand.inverse(names[0], backwards[0] != turned), POWER
         case "solve":
-            return f"{_inverse(names[0], hand, backwards[0])} {transposed[1]}", MUL
+            return f"{hand.inverse(names[0], backwards[0])} {shown[1]}", MUL
         case "cholesky":
-            name = r"\operatorname{chol}" if latex else "chol"
-            return f"{name}{hand.group(transposed[0])}", ATOM
+            return hand.call("chol", (), (shown[0],)), ATOM
         case "det" | "logdet":
-            sign = r"\det" if latex else "det"
-            log = "" if body.kind == "det" else r"\log" if latex else "log "
-            return f"{log}{sign} {transposed[0]}", MUL
+            return hand.determinant(shown[0], body.kind == "logdet"), MUL
 
 
 def element(text: Written, at: Sequence[str], hand: Hand) -> Written:
@@ -44,7 +37,7 @@ def element(text: Written, at: Sequence[str], hand: Hand) -> Written:
     if not at:
         return text
     head = text[0] if text[1] == ATOM else hand.group(text[0])
-    return head + hand.indexed("x", at)[1:], ATOM
+    return hand.element(head, at), ATOM
 
 
 def in_place(definition: Definition | None, adjoints: frozenset[str]) -> bool:
@@ -52,12 +45,6 @@ def in_place(definition: Definition | None, adjoints: frozenset[str]) -> bool:
     if definition is None or not isinstance(definition.body, Primitive):
         return False
     return not definition.written or definition.name in adjoints
-
-
-def _inverse(name: str, hand: Hand, transposed: bool) -> str:
-    if not transposed:
-        return hand.power(name, "-1")
-    return hand.power(name, r"-\top") if isinstance(hand, LatexHand) else f"{name}⁻ᵀ"
 
 
 def turned_inverse(text: str) -> str | None:
