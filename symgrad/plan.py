@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from symgrad.dims import Dim
 from symgrad.generation.fuse import kernels
 from symgrad.generation.nests import accesses_in, job, nest, writes_once
+from symgrad.generation.views import owners, views
 from symgrad.program import (
     Access,
     Affine,
@@ -41,20 +42,27 @@ def plan(
     batch: Index,
     keep: Sequence[str] | None = None,
     shapes: Mapping[str, tuple[Dim, ...]] | None = None,
+    handed: Sequence[str] | None = None,
 ) -> Schedule:
     """Return the steps that evaluate the definitions in order.
 
     `shapes` has the axes of arrays that are not among them: a product takes whole arrays only.
     With `keep`, the arrays wanted afterwards, an element-wise definition may be written over an
-    array that nothing reads any more.
+    array that nothing reads any more. With `handed`, the arrays given to a caller, others may be
+    views of the arrays that they reshape.
     """
-    over = {} if keep is None else _in_place(definitions, frozenset(keep))
     own = {d.name: tuple(i.dim for i in d.indices) for d in definitions}
-    planner = Planner(batch, {**(shapes or {}), **own})
+    known = {**(shapes or {}), **own}
+    seen = {} if handed is None else views(definitions, known, handed)
+    shared = {*seen, *seen.values(), *owners(seen).values()}
+    over = {} if keep is None else _in_place(definitions, frozenset(keep) | shared)
+    planner = Planner(batch, known, owners(seen))
     for definition in definitions:
         planner.add(definition, over.get(definition.name))
     planner.flush()
-    buffers = tuple(replace(_buffer(d), over=over.get(d.name)) for d in definitions)
+    buffers = tuple(
+        replace(_buffer(d), over=over.get(d.name), view=seen.get(d.name)) for d in definitions
+    )
     return Schedule(buffers, tuple(planner.steps))
 
 
@@ -104,6 +112,7 @@ class Planner:
 
     batch: Index
     shapes: Mapping[str, tuple[Dim, ...]]
+    views: Mapping[str, str]
     steps: list[Step] = field(default_factory=list)
     pending: list[tuple[Node, ...]] = field(default_factory=list)
     members: list[Definition] = field(default_factory=list)
@@ -112,6 +121,9 @@ class Planner:
     def add(self, definition: Definition, over: str | None = None) -> None:
         """Append the steps of one definition, written over the array `over` if there is one."""
         body = definition.body
+        if definition.name in self.views:
+            self.queue(definition, ())
+            return
         if over is not None and isinstance(body, tuple):
             self.queue(definition, self.trees(replace(definition, name=over), body, filled=False))
             return
@@ -152,7 +164,7 @@ class Planner:
 
     def flush(self) -> None:
         """Turn the waiting loops into kernels: one for samples, one for what they share."""
-        self.steps += kernels(self.pending, self.members, self.batch)
+        self.steps += kernels(self.pending, self.members, self.batch, self.views)
         self.pending, self.members = [], []
 
     def trees(

@@ -259,3 +259,34 @@ def test_what_is_split_and_merged_again_keeps_its_elements_apart():
     x, w = np.ones((1, 2, 6)), np.ones(3)
     structure = sg.compile(text, "x").jacobian(x, w)["x"].structure
     assert structure == "delta(i, k) * delta(j, l) * C[b, i, j]"
+
+
+def test_a_reshaped_array_is_a_view_in_the_driver():
+    jac = sg.compile(SPLIT, "all")
+    assert ".reshape((n_B, n_t, n_h, n_d))" in jac.source
+    x, w = np.arange(24.0).reshape(1, 3, 8) / 24, np.ones(4)
+    before = x.copy()
+    jac.jacobian(x, w)["x"].dense()
+    jac.vjp(x, w, np.ones((1, 3, 2, 4)))
+    np.testing.assert_array_equal(x, before)
+    strided = np.empty((1, 3, 16))[:, :, ::2]
+    strided[...] = x
+    np.testing.assert_array_equal(jac.forward(strided, w), jac.forward(x, w))
+
+
+def test_a_result_is_no_view_of_what_was_given():
+    jac = sg.compile("x: input[n, m]\nz = reshape(x, (n*m,))\ny = reshape(z, (m, n))", "x")
+    x = np.ones((1, 2, 3))
+    for found in (jac.forward(x), jac.jacobian(x).value, jac.pullback(x)[0]):
+        assert not np.shares_memory(found, x)
+    u = np.ones((1, 3, 2))
+    assert not np.shares_memory(jac.vjp(x, u)["x"], u)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_view_is_read_only_after_all_of_it_was_written(compiled):
+    text = (
+        "x: input[n*m]\nw: param[n, m]\nz = tanh(x)\nq = reshape(z, (n, m))\n"
+        "y[p: n*m] = x[p]*q[n - 1, m - 1]*w[0, 0]"
+    )
+    assert faults(text, "all", 0, compiled=compiled) == []

@@ -108,7 +108,7 @@ def driver_steps(
                 made.add(name)
                 lines.append(f"{code_name(name)} = {_allocation(buffers[name])}")
         if isinstance(step, Kernel):
-            lines.append(book.add(step, is_batched))
+            lines += [book.add(step, is_batched)] if step.nodes else []
         else:
             lines.append(product_line(step))
         steps.append((tuple(n for n in writes if last[n] == number), lines))
@@ -119,6 +119,8 @@ def _allocation(buffer: Buffer) -> str:
     """Return the expression of a new array, or the array whose place is taken."""
     if buffer.over is not None:
         return code_name(buffer.over)
+    if buffer.view is not None:
+        return f"{code_name(buffer.view)}.reshape({shape_text(buffer.dims)})"
     dtype = "dtype" if buffer.kind == "float" else "np.int64"
     return f"np.empty({shape_text(buffer.dims)}, {dtype})"
 
