@@ -297,3 +297,36 @@ def test_a_view_is_read_only_after_all_of_it_was_written(compiled):
         "x: input[n, n*n]\nz = tanh(x)\nq = reshape(z, (n*n, n))\ny[i, j] = x[i, j]*q[j, i]"
     )
     assert faults(text, "all", 0, compiled=compiled) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x: input[n, m]\nw: param[n*m]\ny = reshape(w, (n, m)) * x",
+        "x: input[n, m]\nw: param[n, m]\ny = reshape(tanh(w) * x, (-1,))",
+        "x: input[n, m*k]\nw: param[m, k]\ny = reshape(x, (n, m, k)) * w",
+        "x: input[k]\nw: param[n*m, k]\nc: const[m]\ny = reshape(w @ x, (n, m)) + c",
+    ],
+)
+def test_products_with_a_split_need_no_dense_array(text, monkeypatch):
+    jac = sg.compile(text, "all", check=False)
+    rng = np.random.default_rng(0)
+    sizes = {"n": 2, "m": 3, "k": 4}
+    arrays = {}
+    for array in jac.forms.program.arrays:
+        shape = tuple(d.evaluate(sizes) for d in array.axes)
+        arrays[array.name] = rng.normal(size=(2, *shape) if array.batched else shape)
+    J = jac.jacobian(arrays)
+    dense = {name: np.asarray(J[name]) for name in J}
+    monkeypatch.setattr(type(J["w"]), "dense", None)
+    u = rng.normal(size=J.value.shape)
+    for name, block in J.items():
+        batch = 1 if name == "x" else 0
+        flat = dense[name].reshape(2, u[0].size, -1)
+        pulled = np.einsum("bo,bop->bp", u.reshape(2, -1), flat)
+        own = arrays[name].shape[batch:]
+        np.testing.assert_allclose(block.per_sample_vjp(u), pulled.reshape(2, *own))
+        pushed = np.einsum("bop,bp->bo", flat, np.broadcast_to(
+            arrays[name].reshape(2 if batch else 1, -1), (2, flat.shape[2])))  # fmt: skip
+        np.testing.assert_allclose(block.jvp(arrays[name]), pushed.reshape(u.shape))
+        np.testing.assert_allclose(block.norm(), np.sqrt((flat**2).sum((1, 2))))
