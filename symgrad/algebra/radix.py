@@ -67,7 +67,7 @@ def number_of(delta: Delta) -> tuple[Index, Affine] | None:
         if not isinstance(here, Affine) or not isinstance(there, Affine):
             continue
         index = here.bare
-        if index is None or sum(i.dim != ONE for i, _ in there.terms) < 2:
+        if index is None or len(there.terms) < 2 or sum(i.dim != ONE for i, _ in there.terms) < 2:
             continue
         if digits(there) == index.dim:
             return index, there
