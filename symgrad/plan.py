@@ -14,6 +14,7 @@ from symgrad.errors import InternalError
 from symgrad.generation.fuse import kernels
 from symgrad.generation.gather import gather
 from symgrad.generation.nests import accesses_in, job, nest, writes_once
+from symgrad.generation.views import owners, views
 from symgrad.program import (
     Access,
     Affine,
@@ -53,18 +54,23 @@ def plan(
     batch: Index,
     keep: Sequence[str] | None = None,
     shapes: Mapping[str, tuple[Dim, ...]] | None = None,
+    handed: Sequence[str] | None = None,
     lower: frozenset[str] = frozenset(),
 ) -> Schedule:
     """Return the steps that evaluate the definitions in order.
 
     `shapes` has the axes of arrays that are not among them: a product takes whole arrays only.
     With `keep`, the arrays wanted afterwards, an element-wise definition may be written over an
-    array that nothing reads any more. `lower` names lower triangular arrays made elsewhere.
+    array that nothing reads any more. With `handed`, the arrays given to a caller, others may be
+    views of the arrays that they reshape. `lower` names lower triangular arrays made elsewhere.
     """
-    over = {} if keep is None else _in_place(definitions, frozenset(keep))
     own = {d.name: tuple(i.dim for i in d.indices) for d in definitions}
     lower |= triangular(definitions)
-    planner = Planner(batch, {**(shapes or {}), **own})
+    known = {**(shapes or {}), **own}
+    seen = {} if handed is None else views(definitions, known, handed)
+    shared = {*seen, *seen.values(), *owners(seen).values()}
+    over = {} if keep is None else _in_place(definitions, frozenset(keep) | shared)
+    planner = Planner(batch, known, owners(seen))
     for group in gather(definitions, lower):
         body = group[0].body
         if group[0].loop is not None:
@@ -74,7 +80,9 @@ def plan(
         else:
             planner.add(group[0], over.get(group[0].name))
     planner.flush()
-    buffers = tuple(replace(_buffer(d), over=over.get(d.name)) for d in definitions)
+    buffers = tuple(
+        replace(_buffer(d), over=over.get(d.name), view=seen.get(d.name)) for d in definitions
+    )
     return Schedule(buffers, tuple(planner.steps))
 
 
@@ -132,6 +140,7 @@ class Planner:
 
     batch: Index
     shapes: Mapping[str, tuple[Dim, ...]]
+    views: Mapping[str, str]
     steps: list[Step] = field(default_factory=list)
     pending: list[tuple[Node, ...]] = field(default_factory=list)
     members: list[Definition] = field(default_factory=list)
@@ -154,7 +163,9 @@ class Planner:
                 self.add(replace(member, body=before, loop=None))
             walked.append((at_step(member, rest, loop.index), bool(before)))
         self.flush()
-        inner = Planner(self.batch, self.shapes, slots=self.slots, fixed=loop.index)
+        inner = Planner(
+            self.batch, self.shapes, self.views, slots=self.slots, fixed=loop.index
+        )
         for member, filled in walked:
             if isinstance(member.body, Primitive):
                 inner.call(Call((member,), fixed=loop.index))
@@ -170,6 +181,9 @@ class Planner:
         An array that is `filled` holds a part of the sum already.
         """
         body = definition.body
+        if definition.name in self.views:
+            self.queue(definition, ())
+            return
         if over is not None and isinstance(body, tuple):
             self.queue(definition, self.trees(replace(definition, name=over), body, filled=False))
             return
@@ -217,7 +231,7 @@ class Planner:
 
     def flush(self) -> None:
         """Turn the waiting loops into kernels: one for samples, one for what they share."""
-        self.steps += kernels(self.pending, self.members, self.batch, self.fixed)
+        self.steps += kernels(self.pending, self.members, self.batch, self.views, self.fixed)
         self.pending, self.members = [], []
 
     def trees(

@@ -87,13 +87,14 @@ Node = Union[For, When, Let, Begin, Add, Store, Clear, Row]
 class Buffer:
     """An array a form allocates; `dims` may start with the batch size.
 
-    `over` names an array whose place it takes instead.
+    `over` names an array whose place it takes instead, `view` one it shows under other axes.
     """
 
     name: str
     dims: tuple[Dim, ...]
     kind: Literal["float", "int"] = "float"
     over: str | None = None
+    view: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

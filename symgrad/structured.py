@@ -17,15 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symgrad import build as building
+from symgrad.algebra.radix import in_order, number_of
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.forms import FactoredTerm, Structured
 from symgrad.generation.captions import Caption
 from symgrad.memory import within_memory
-from symgrad.program import BATCH, Affine, Index
+from symgrad.program import BATCH, Affine, Delta, Index
 
 Values = NDArray[Any]
-Pieces = tuple[dict[Index, Index], list[Values], list[tuple[Index, ...]]]
-"""A renaming of axes by deltas, factor arrays, and the axes of each."""
+Key = Any
+Pieces = tuple[dict[Index, tuple[Index, ...]], list[Values], list[tuple[Index, ...]]]
+"""What deltas make of axes (others, or their digits), factor arrays, and the axes of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +236,15 @@ class Block:
 
     @property
     def _awkward(self) -> bool:
-        """Whether a delta ties more than two plain axes: products then use the dense array."""
+        """Whether a delta is no tie of two axes and no split: products use the dense array."""
         out = set(self._structured.jacobian.out)
         for term in self._structured.terms:
             seen: set[Index] = set()
             for delta in term.deltas:
+                number = self._digits(delta)
+                if number is not None and not seen & {number[0], *number[1]}:
+                    seen |= {number[0], *number[1]}
+                    continue
                 ends = [
                     p.bare if isinstance(p, Affine) else None for p in (delta.left, delta.right)
                 ]
@@ -250,14 +256,18 @@ class Block:
         return False
 
     def _operands(self, term: FactoredTerm) -> Pieces:
-        """Return the renaming by deltas, the factor arrays and their axes."""
-        rename: dict[Index, Index] = {}
+        """Return what deltas make of axes, the factor arrays and their axes."""
+        rename: dict[Index, tuple[Index, ...]] = {}
         out = set(self._structured.jacobian.out)
         for delta in term.deltas:
+            number = self._digits(delta)
+            if number is not None:
+                rename[number[0]] = number[1]
+                continue
             ends = [p.bare for p in (delta.left, delta.right) if isinstance(p, Affine) and p.bare]
             if len(ends) == 2:
                 kept, gone = (ends[0], ends[1]) if ends[0] in out else (ends[1], ends[0])
-                rename[gone] = kept
+                rename[gone] = (kept,)
         operands, labels = [], []
         for factor in term.factors:
             axes = tuple(self._b if i.dim == BATCH else i for i in factor.own)
@@ -269,9 +279,20 @@ class Block:
             labels.append(axes)
         return rename, operands, labels
 
+    def _digits(self, delta: Delta) -> tuple[Index, tuple[Index, ...]] | None:
+        """Return the axis on one side whose digits are axes on the other, and those in order."""
+        number = number_of(delta)
+        if number is None:
+            return None
+        jacobian = self._structured.jacobian
+        axes, ours, theirs = in_order(number[1]), set(jacobian.out), set(jacobian.theta)
+        if number[0] in ours:
+            ours, theirs = theirs, ours
+        return (number[0], axes) if number[0] in theirs and set(axes) <= ours else None
+
     def _einsum(
         self,
-        rename: Mapping[Index, Index],
+        rename: Mapping[Index, tuple[Index, ...]],
         operands: Sequence[Values],
         labels: Sequence[tuple[Index, ...]],
         result: Sequence[Index],
@@ -280,22 +301,29 @@ class Block:
         """Contract; axes of `result` or `summed` that no operand has are supplied as ones."""
         numbers: dict[Index, int] = {}
 
+        def renamed(axes: Sequence[Index]) -> list[Index]:
+            return [new for i in axes for new in rename.get(i, (i,))]
+
         def number(index: Index) -> int:
-            return numbers.setdefault(rename.get(index, index), len(numbers))
+            return numbers.setdefault(index, len(numbers))
 
         arguments: list[Any] = []
         present: set[int] = set()
         for operand, axes in zip(operands, labels, strict=True):
-            codes = [number(i) for i in axes]
+            own = renamed(axes)
+            codes = [number(i) for i in own]
             present |= set(codes)
+            if len(own) != len(axes):
+                operand = operand.reshape([self._size(i) for i in own])
             arguments += [operand, codes]
-        for index in (*result, *summed):
+        for index in renamed((*result, *summed)):
             if number(index) not in present:
                 present.add(number(index))
                 arguments += [np.ones(self._size(index), self._done.dtype), [number(index)]]
         if not arguments:
             return np.ones((), self._done.dtype)
-        return np.asarray(np.einsum(*arguments, [number(i) for i in result], optimize=True))
+        found = np.einsum(*arguments, [number(i) for i in renamed(result)], optimize=True)
+        return np.asarray(found).reshape([self._size(i) for i in result])
 
     def _contract(
         self, vector: Values, vector_axes: Sequence[Index], result: Sequence[Index]

@@ -172,6 +172,14 @@ def test_the_structure_of_a_split_and_of_a_merge():
     assert J["z", "v"].compact().shape == (1, 6)
 
 
+def test_splitting_elsewhere_goes_through_one_axis():
+    text = "x: input[n*m, k]\nw: param[m]\nz = tanh(x)\ny = reshape(z, (n, m*k))**2"
+    source = sg.show_stage(text, "source", wrt="x")
+    assert "s = z.reshape((n_B, n_k * n_m * n_n))" in source
+    forward = source[source.index("def _fill_y(") :]
+    assert " == " not in forward[: forward.index("@")]  # elements are not looked for
+
+
 def test_identical_reshapes_cancel():
     text = "x: input[n, m]\na = reshape(x, (n*m,))\nb = reshape(a, (n, m))\ny = b**2"
     assert sg.compile(text, "x").jacobian(np.ones((1, 2, 3)))["x"].structure == (
@@ -259,3 +267,66 @@ def test_what_is_split_and_merged_again_keeps_its_elements_apart():
     x, w = np.ones((1, 2, 6)), np.ones(3)
     structure = sg.compile(text, "x").jacobian(x, w)["x"].structure
     assert structure == "delta(i, k) * delta(j, l) * C[b, i, j]"
+
+
+def test_a_reshaped_array_is_a_view_in_the_driver():
+    jac = sg.compile(SPLIT, "all")
+    assert ".reshape((n_B, n_t, n_h, n_d))" in jac.source
+    x, w = np.arange(24.0).reshape(1, 3, 8) / 24, np.ones(4)
+    before = x.copy()
+    jac.jacobian(x, w)["x"].dense()
+    jac.vjp(x, w, np.ones((1, 3, 2, 4)))
+    np.testing.assert_array_equal(x, before)
+    strided = np.empty((1, 3, 16))[:, :, ::2]
+    strided[...] = x
+    np.testing.assert_array_equal(jac.forward(strided, w), jac.forward(x, w))
+
+
+def test_a_result_is_no_view_of_what_was_given():
+    jac = sg.compile("x: input[n, m]\nz = reshape(x, (n*m,))\ny = reshape(z, (m, n))", "x")
+    x = np.ones((1, 2, 3))
+    for found in (jac.forward(x), jac.jacobian(x).value, jac.pullback(x)[0]):
+        assert not np.shares_memory(found, x)
+    u = np.ones((1, 3, 2))
+    assert not np.shares_memory(jac.vjp(x, u)["x"], u)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_view_is_read_only_after_all_of_it_was_written(compiled):
+    text = (
+        "x: input[n, n*n]\nz = tanh(x)\nq = reshape(z, (n*n, n))\ny[i, j] = x[i, j]*q[j, i]"
+    )
+    assert faults(text, "all", 0, compiled=compiled) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x: input[n, m]\nw: param[n*m]\ny = reshape(w, (n, m)) * x",
+        "x: input[n, m]\nw: param[n, m]\ny = reshape(tanh(w) * x, (-1,))",
+        "x: input[n, m*k]\nw: param[m, k]\ny = reshape(x, (n, m, k)) * w",
+        "x: input[k]\nw: param[n*m, k]\nc: const[m]\ny = reshape(w @ x, (n, m)) + c",
+    ],
+)
+def test_products_with_a_split_need_no_dense_array(text, monkeypatch):
+    jac = sg.compile(text, "all", check=False)
+    rng = np.random.default_rng(0)
+    sizes = {"n": 2, "m": 3, "k": 4}
+    arrays = {}
+    for array in jac.forms.program.arrays:
+        shape = tuple(d.evaluate(sizes) for d in array.axes)
+        arrays[array.name] = rng.normal(size=(2, *shape) if array.batched else shape)
+    J = jac.jacobian(arrays)
+    dense = {name: np.asarray(J[name]) for name in J}
+    monkeypatch.setattr(type(J["w"]), "dense", None)
+    u = rng.normal(size=J.value.shape)
+    for name, block in J.items():
+        batch = 1 if name == "x" else 0
+        flat = dense[name].reshape(2, u[0].size, -1)
+        pulled = np.einsum("bo,bop->bp", u.reshape(2, -1), flat)
+        own = arrays[name].shape[batch:]
+        np.testing.assert_allclose(block.per_sample_vjp(u), pulled.reshape(2, *own))
+        pushed = np.einsum("bop,bp->bo", flat, np.broadcast_to(
+            arrays[name].reshape(2 if batch else 1, -1), (2, flat.shape[2])))  # fmt: skip
+        np.testing.assert_allclose(block.jvp(arrays[name]), pushed.reshape(u.shape))
+        np.testing.assert_allclose(block.norm(), np.sqrt((flat**2).sum((1, 2))))

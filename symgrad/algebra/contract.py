@@ -78,7 +78,7 @@ def _tidy(factors: Sequence[Scalar]) -> list[Scalar]:
     found: list[Scalar] = []
     known: dict[Affine, Index] = {}
     for factor in factors:
-        if isinstance(factor, Delta):
+        if isinstance(factor, Delta) and _complexity(factor):
             number = number_of(factor)
             if number is None:
                 found += by_digits(factor)

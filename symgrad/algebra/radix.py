@@ -27,6 +27,18 @@ def digits(affine: Affine) -> Dim | None:
     return weight
 
 
+def in_order(number: Affine) -> tuple[Index, ...]:
+    """Return the digits of a number, the one that counts most first."""
+    weight, waiting, found = ONE, list(number.terms), list[Index]()
+    while waiting:
+        fits = [pair for pair in waiting if Dim.of(pair[1]) == weight or pair[0].dim == ONE]
+        index, _ = pair = min(fits, key=lambda pair: pair[0].dim != ONE)
+        waiting.remove(pair)
+        found.append(index)
+        weight = weight * index.dim
+    return tuple(reversed(found))
+
+
 def guards(index: Index, value: Affine) -> tuple[Guard, ...]:
     """Return the guard that `value` lies in the range of `index`; none where ranges coincide."""
     if digits(value) == index.dim:
@@ -55,7 +67,7 @@ def number_of(delta: Delta) -> tuple[Index, Affine] | None:
         if not isinstance(here, Affine) or not isinstance(there, Affine):
             continue
         index = here.bare
-        if index is None or sum(i.dim != ONE for i, _ in there.terms) < 2:
+        if index is None or len(there.terms) < 2 or sum(i.dim != ONE for i, _ in there.terms) < 2:
             continue
         if digits(there) == index.dim:
             return index, there

@@ -40,7 +40,7 @@ def reshape(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
     groups = _groups(value.axes, axes)
     if all(g.old == g.new for g in groups):
         return value
-    return _regrouped(_readable(value, context), axes, groups, context)
+    return _regrouped(_merged(_readable(value, context), groups, context), axes, context)
 
 
 def _target(
@@ -108,9 +108,19 @@ def _readable(value: Value, context: Context) -> Value:
     return value if is_leaf(value.element(at)) else context.named(value)
 
 
-def _regrouped(
-    value: Value, axes: tuple[Dim, ...], groups: Sequence[_Group], context: Context
-) -> Value:
+def _merged(value: Value, groups: Sequence[_Group], context: Context) -> Value:
+    """Return the value with the axes merged that are to be split at other places."""
+    axes: list[Dim] = []
+    for group in groups:
+        mixed = all(sum(d != ONE for d in side) > 1 for side in (group.old, group.new))
+        axes += (_size(group.old),) if mixed and group.old != group.new else group.old
+    flat = tuple(axes)
+    return value if flat == value.axes else context.named(_regrouped(value, flat, context))
+
+
+def _regrouped(value: Value, axes: tuple[Dim, ...], context: Context) -> Value:
+    groups = _groups(value.axes, axes)
+
     def element(at: Positions) -> Tree:
         waiting = list(at)
         places: list[Position] = []

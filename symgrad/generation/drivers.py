@@ -48,7 +48,7 @@ class Drivers:
 
     def forward(self) -> str:
         """Return the driver of the outputs alone."""
-        lines = self.lines(self.forms.forward.definitions)
+        lines = self.lines(self.forms.forward.definitions, handed=_results(self.forms.forward))
         lines.append(self.returned(self.forms.forward))
         return self.function("_forward", "arrays, sizes, dtype", "Return the outputs.", lines)
 
@@ -62,7 +62,7 @@ class Drivers:
         declared = tuple(a.name for a in self.forms.program.arrays)
         done: set[str] = set()
         lines = ["v = {}"]
-        steps = self.steps(self.forms.factors.definitions, keep=sorted(kept))
+        steps = self.steps(self.forms.factors.definitions, keep=sorted(kept), handed=sorted(kept))
         for writes, step in [(declared, []), *steps]:
             lines += step
             lines += [f'v["{name}"] = {code_name(name)}' for name in writes if name in kept]
@@ -95,7 +95,8 @@ class Drivers:
     def record(self) -> str:
         """Return the driver of the forward pass that keeps what going back needs."""
         kept = tuple(dict.fromkeys((*self.forms.saved, *self.forms.program.outputs)))
-        lines = self.lines(needed(self.forms.program.definitions, kept))
+        outputs = self.forms.program.outputs
+        lines = self.lines(needed(self.forms.program.definitions, kept), handed=outputs)
         entries = ", ".join(f'"{n}": {code_name(n)}' for n in kept)
         lines.append(f"return {{{entries}}}")
         title = "Return the outputs and what the way back reads."
@@ -104,7 +105,8 @@ class Drivers:
     def back(self, form: Form, name: str) -> str:
         """Return the backward half of a vector-Jacobian product."""
         own = {d.name for d in self.forms.program.definitions}
-        steps = self.lines([d for d in form.definitions if d.name not in own], form.given)
+        going_back = [d for d in form.definitions if d.name not in own]
+        steps = self.lines(going_back, form.given, handed=_results(form))
         results = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
         lines = [*self.recalled(self.forms.saved, steps), *steps, f"return {{{results}}}"]
         given = ", ".join(code_name(a.name) for a in form.given)
@@ -114,7 +116,7 @@ class Drivers:
     def tangent(self) -> str:
         """Return the driver of a Jacobian-vector product."""
         form = self.forms.jvp
-        steps = self.lines(form.definitions, form.given)
+        steps = self.lines(form.definitions, form.given, handed=_results(form))
         lines = [
             f'{code_name(a.name)} = tangents["{name}"]'
             for a, name in zip(form.given, self.forms.derivation.selection.names, strict=True)
@@ -139,15 +141,18 @@ class Drivers:
         given: Sequence[Array] = (),
         made: Sequence[str] = (),
         keep: Sequence[str] | None = None,
+        handed: Sequence[str] | None = None,
     ) -> Steps:
         """Return what each step of a form completes, and its lines; `made` exist already.
 
-        With `keep`, the arrays wanted afterwards, others may be overwritten.
+        With `keep`, the arrays wanted afterwards, others may be overwritten; with `handed`, those
+        given to the caller, others may be views.
         """
         program = self.forms.program
         definitions = expand(definitions, program.declared)
         lower = triangular(program.definitions)
-        schedule = plan(definitions, program.batch, keep, self.shapes(given), lower)
+        shapes = self.shapes(given)
+        schedule = plan(definitions, program.batch, keep, shapes, handed, lower)
         batched = self.is_batched(definitions, given)
         known = [a.name for a in (*self.forms.program.arrays, *given)]
         names = [*known, *(d.name for d in definitions), *self.forms.saved]
@@ -159,9 +164,11 @@ class Drivers:
         definitions: Sequence[Definition],
         given: Sequence[Array] = (),
         made: Sequence[str] = (),
+        handed: Sequence[str] | None = None,
     ) -> list[str]:
         """Return the lines of all steps of a form."""
-        return [line for _, step in self.steps(definitions, given, made) for line in step]
+        steps = self.steps(definitions, given, made, handed=handed)
+        return [line for _, step in steps for line in step]
 
     def shapes(self, given: Sequence[Array]) -> dict[str, tuple[Dim, ...]]:
         """Return the axes of every array a form may read, the batch axis among them."""
@@ -209,6 +216,10 @@ class Drivers:
         ]
         body = (fold(f"    {line}") for line in (*opening, *lines))
         return "\n".join((fold(f"def {name}({parameters}):"), f'    """{title}"""', *body))
+
+
+def _results(form: Form) -> tuple[str, ...]:
+    return tuple(result.array for result in form.results)
 
 
 def _leave(ready: Sequence[str]) -> list[str]:

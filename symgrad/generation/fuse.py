@@ -7,7 +7,7 @@ element reads only itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.dims import ONE, Dim
@@ -29,15 +29,17 @@ def kernels(
     parts: Sequence[tuple[Node, ...]],
     members: Sequence[Definition],
     batch: Index,
+    views: Mapping[str, str],
     fixed: Index | None = None,
 ) -> list[Kernel]:
     """Return the kernels that run the loops `parts`, each of one of the definitions `members`.
 
-    `fixed` is the step of a recurrence that they are given.
+    `views` have no loops; they name the arrays whose elements they show. `fixed` is the step of a
+    recurrence that the kernels are given.
     """
     found = []
     for group in _same_outer(parts, members, batch):
-        nodes = _fuse(tuple(n for part in group.parts for n in part), batch)
+        nodes = _fuse(tuple(n for part in group.parts for n in part), batch, views)
         found.append(replace(_kernel(nodes, group.members, batch), fixed=fixed))
     return found
 
@@ -46,17 +48,20 @@ def kernels(
 class _Group:
     parts: list[tuple[Node, ...]]
     members: list[Definition]
-    sampled: bool
+    sampled: bool | None
 
 
 def _same_outer(
     parts: Sequence[tuple[Node, ...]], members: Sequence[Definition], batch: Index
 ) -> list[_Group]:
-    """Group neighbours that all loop over samples outermost, or all do not."""
+    """Group neighbours that all loop over samples outermost, or all do not; a view goes along."""
     groups: list[_Group] = []
     for part, member in zip(parts, members, strict=True):
-        sampled = bool(part) and all(isinstance(n, For) and n.index == batch for n in part)
-        if groups and groups[-1].sampled == sampled:
+        sampled = None
+        if part:
+            sampled = all(isinstance(n, For) and n.index == batch for n in part)
+        if groups and (None in (sampled, groups[-1].sampled) or groups[-1].sampled == sampled):
+            groups[-1].sampled = groups[-1].sampled if sampled is None else sampled
             groups[-1].parts.append(part)
             groups[-1].members.append(member)
         else:
@@ -64,16 +69,16 @@ def _same_outer(
     return groups
 
 
-def _fuse(nodes: tuple[Node, ...], batch: Index) -> tuple[Node, ...]:
+def _fuse(nodes: tuple[Node, ...], batch: Index, views: Mapping[str, str]) -> tuple[Node, ...]:
     """Join neighbours: loops over samples always, inner ones where elements read themselves."""
     result: list[Node] = []
     for node in nodes:
         before = result[-1] if result else None
         if isinstance(node, For) and isinstance(before, For):
             if node.index == batch and before.index == batch:
-                result[-1] = For(batch, _fuse((*before.body, *node.body), batch))
+                result[-1] = For(batch, _fuse((*before.body, *node.body), batch, views))
                 continue
-            joined = _join(before, node)
+            joined = _join(before, node, views)
             if joined is not None:
                 result[-1] = joined
                 continue
@@ -81,7 +86,7 @@ def _fuse(nodes: tuple[Node, ...], batch: Index) -> tuple[Node, ...]:
     return tuple(result)
 
 
-def _join(first: For, second: For) -> For | None:
+def _join(first: For, second: For, views: Mapping[str, str]) -> For | None:
     """Return both element-wise nests as one, or None."""
     ours, theirs = _chain(first), _chain(second)
     if ours is None or theirs is None or len(ours[0]) != len(theirs[0]):
@@ -102,6 +107,8 @@ def _join(first: For, second: For) -> For | None:
         for factor in node.factors if isinstance(node, Store | Let) else ():
             for access in accesses_in(factor):
                 if access.array in stores and stores[access.array] != access.at:
+                    return None
+                if views.get(access.array) in stores:
                     return None
             if set(arrays_of(factor)) & set(stores) - {a.array for a in accesses_in(factor)}:
                 return None

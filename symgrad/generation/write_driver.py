@@ -127,7 +127,7 @@ def _step_lines(
 ) -> list[str]:
     match step:
         case Kernel():
-            return [book.add(step, is_batched)]
+            return [book.add(step, is_batched)] if step.nodes else []
         case Product():
             return product_lines(step)
         case Call():
@@ -154,6 +154,8 @@ def _allocation(buffer: Buffer) -> str:
     """Return the expression of a new array, or the array whose place is taken."""
     if buffer.over is not None:
         return code_name(buffer.over)
+    if buffer.view is not None:
+        return f"{code_name(buffer.view)}.reshape({shape_text(buffer.dims)})"
     dtype = "dtype" if buffer.kind == "float" else "np.int64"
     return f"np.empty({shape_text(buffer.dims)}, {dtype})"
 

@@ -156,6 +156,8 @@ class Expressions:
             ways += [lambda s, d, c: self.leaf(s, c)]
         if self.macros:
             ways += [self.called]
+        if len(shape) > 1 and not scope:
+            ways += [self.reshaped]
         return self.rng.choice(ways)(shape, depth - 1, scope)
 
     def unary(self, shape: Shape, depth: int, scope: Scope) -> str:
@@ -188,7 +190,19 @@ class Expressions:
             mask = f"({mask}) {self.rng.choice('&|')} ({self.leaf(self.thin(shape), scope)} > 0.1)"
         if choice > 0.85:
             return f"({mask}) * {self.pack(self.grow(shape, depth, scope))}"
-        return f"where({mask}, {self.grow(shape, depth, scope)}, {self.grow(shape, depth, scope)})"
+        other = "0" if choice > 0.7 else self.grow(shape, depth, scope)
+        return f"where({mask}, {self.grow(shape, depth, scope)}, {other})"
+
+    def reshaped(self, shape: Shape, depth: int, scope: Scope) -> str:
+        """The same elements under other axes: merged, or cut at other places."""
+        total = ONE
+        for dim in shape:
+            total = total * dim
+        inner = self.rng.choice([(total,), tuple(reversed(shape))])
+        axes = [str(dim) for dim in shape]
+        if self.rng.random() < 0.3:
+            axes[self.rng.randrange(len(axes))] = "-1"
+        return f"reshape({self.grow(inner, depth, scope)}, ({', '.join(axes)}))"
 
     def stopped(self, shape: Shape, depth: int, scope: Scope) -> str:
         inner = self.grow(shape, depth, scope)
