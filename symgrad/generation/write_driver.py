@@ -16,6 +16,9 @@ from symgrad.generation.write_kernel import code_name, dim_text, write_kernel
 from symgrad.program import Access, Affine, Index
 from symgrad.schedule import Buffer, Kernel, Product, Schedule
 
+CASTS = r"number\([^()]*\)|range\(.*"
+"""Brackets of a line that order no additions: sums may still be taken in any order."""
+
 
 @dataclass(slots=True)
 class KernelBook:
@@ -37,7 +40,7 @@ class KernelBook:
         first = ("n_B",) if kernel.split else ()
         names = (*batched, *shared, *first, *sizes)
         parameters = ", ".join(names)
-        plain = any("(" in line.split("range(")[0] for line in text.lines)
+        plain = any("(" in re.sub(CASTS, "", line) for line in text.lines)
         decorator = "@sums" if any(" += " in x for x in text.lines) and not plain else "@loops"
         body = "\n".join(text.lines)
         name = self.name(kernel, _anonymous(names, body))
