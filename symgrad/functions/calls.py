@@ -1,4 +1,4 @@
-"""The texts of calls: value, slopes and complex kernels of every scalar function.
+"""The texts of calls: value and slopes of every scalar function.
 
 One line a function; helpers named here are written in `symgrad/functions/numerics`.
 """
@@ -169,28 +169,10 @@ CURVATURES: Mapping[tuple[str, tuple[int, ...]], str] = MappingProxyType(
 )
 """Calls of derivatives of higher order, where they are another function's kernel."""
 
-COMPLEX: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        **ARITHMETIC,
-        "div": ("({0} / {1})", "(1.0 / {1})", "(-({0} / {1}) / {1})"),
-        "identity": ("{0}", "1.0"),
-        "square": ("({0} * {0})", "(2.0 * {0})"),
-        "reciprocal": ("(1.0 / {0})", "(-1.0 / ({0} * {0}))"),
-        "exp": ("np.exp({0})", "np.exp({0})"),
-        "log": ("np.log({0})", "(1.0 / {0})"),
-        "sqrt": ("np.sqrt({0})", "(0.5 / np.sqrt({0}))"),
-        "sin": ("np.sin({0})", "np.cos({0})"),
-        "cos": ("np.cos({0})", "(-np.sin({0}))"),
-        "tan": ("np.tan({0})", "(1.0 / np.cos({0}) ** 2)"),
-        "sinh": ("np.sinh({0})", "np.cosh({0})"),
-        "cosh": ("np.cosh({0})", "np.sinh({0})"),
-        "tanh": ("np.tanh({0})", "(1.0 / np.cosh({0}) ** 2)"),
-        "sigmoid": ("(1.0 / (1.0 + np.exp(-{0})))", "(0.25 / np.cosh(0.5 * {0}) ** 2)"),
-        "pow": (
-            "({0} ** {1})",
-            "({1} * {0} ** ({1} - 1.0))",
-            "({0} ** {1} * np.log({0}))",
-        ),
-    }
+COMPLEX = frozenset(
+    "add sub mul div neg pow identity square reciprocal exp exp2 expm1 log log2 log10 log1p sqrt "
+    "sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh sigmoid log_sigmoid "
+    "softplus silu swish mish gelu_tanh tanhshrink exp_difference where".split()
 )
-"""Value and slopes of the functions that are analytic and have complex kernels."""
+"""Functions that are analytic and have complex kernels: the same calls, where a helper that is
+made for real arguments has a twin called `complex_` and its name."""

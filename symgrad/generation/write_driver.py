@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.dims import Dim
+from symgrad.functions import twins
 from symgrad.generation.fold import fold
 from symgrad.generation.write_kernel import code_name, dim_text, write_kernel
 from symgrad.program import Access, Affine, Index
@@ -22,15 +23,19 @@ CASTS = r"number\([^()]*\)|range\(.*"
 
 @dataclass(slots=True)
 class KernelBook:
-    """All kernels of a module; texts that differ in names only are one function."""
+    """All kernels of a module; texts that differ in names only are one function.
 
+    In the module of an `analytic` layer, drivers ask for the kernel of their dtype.
+    """
+
+    analytic: bool = False
     functions: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)
 
     def add(self, kernel: Kernel, is_batched: Callable[[str], bool]) -> str:
         """Return the statement that runs the kernel, having noted its text."""
-        text = write_kernel(kernel)
+        text = write_kernel(kernel, analytic=self.analytic)
         for helper in text.helpers:
             self.helpers[helper] = None
         batched = tuple(a for a in text.arrays if kernel.split and is_batched(a))
@@ -47,10 +52,11 @@ class KernelBook:
         if name not in self.functions:
             head = fold(f"def {name}({parameters}):")
             self.functions[name] = "\n".join((decorator, head, *map(fold, text.lines)))
+        callee = f"_typed({name}, dtype)" if self.analytic and twins(text.helpers) else name
         if not kernel.split:
-            return f"{name}({', '.join((*shared, *sizes))})"
+            return f"{callee}({', '.join((*shared, *sizes))})"
         return (
-            f"_share({name}, n_B, {dim_text(kernel.work)}, "
+            f"_share({callee}, n_B, {dim_text(kernel.work)}, "
             f"{tuple_text(batched)}, {tuple_text(shared)}, {tuple_text(sizes)})"
         )
 

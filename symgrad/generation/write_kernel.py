@@ -61,10 +61,13 @@ class KernelText:
     helpers: tuple[str, ...]
 
 
-def write_kernel(kernel: Kernel) -> KernelText:
-    """Return the text of one kernel; arrays first, then the sizes of its loops."""
+def write_kernel(kernel: Kernel, *, analytic: bool = False) -> KernelText:
+    """Return the text of one kernel; arrays first, then the sizes of its loops.
+
+    That of an `analytic` layer runs on complex arrays too.
+    """
     arrays = (*kernel.reads, *kernel.writes)
-    writer = Writer(taken={code_name(a) for a in arrays} | CALLED)
+    writer = Writer(taken={code_name(a) for a in arrays} | CALLED, analytic=analytic)
     writer.nodes(kernel.nodes, 1)
     words = set(re.findall(r"\w+", "\n".join(writer.lines)))
     used = tuple(a for a in arrays if code_name(a) in words)
@@ -120,6 +123,7 @@ class Writer:
     """Collects lines; holds the names given to indices and local variables."""
 
     taken: set[str]
+    analytic: bool = False
     lines: list[str] = field(default_factory=list)
     sizes: dict[str, None] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)
@@ -362,7 +366,7 @@ class Writer:
             case "max" | "min" | "argmax" | "argmin":
                 self.extremum(definition.name, target, body, depth)
             case "logsumexp":
-                largest = self.largest(body.bound, body.body, depth, "{0}")
+                largest = self.largest(body.bound, body.body, depth, self.height)
                 shift, total = self.fresh("shift"), self.fresh("total")
                 self.line(depth, f"{shift} = 0.0 if math.isinf({largest}) else {largest}")
                 self.line(depth, f"{total} = 0.0")
@@ -388,6 +392,11 @@ class Writer:
         self.line(inner, f"{total} += {ratio} * {ratio}")
         self.line(depth, f"{target} = {scale} * math.sqrt({total})")
         self.close(body.bound)
+
+    @property
+    def height(self) -> str:
+        """The form of what exponentials are shifted by: of complex numbers the real part."""
+        return "np.real({0})" if self.analytic else "{0}"
 
     def largest(self, bound: Sequence[Index], body: Scalar, depth: int, form: str) -> str:
         """Write the largest value over `bound`, nan if there is one; return its variable."""
@@ -426,7 +435,7 @@ class Writer:
         before = set(self.taken)
         there = dict(zip(body.at, body.bound, strict=True))
         at = tuple(Affine.of(there.get(i, i)) for i in definition.indices)
-        largest = self.largest(body.bound, body.body, depth, "{0}")
+        largest = self.largest(body.bound, body.body, depth, self.height)
         total = self.fresh("total")
         self.line(depth, f"{total} = 0.0")
         inner = self.over(body.bound, depth)
