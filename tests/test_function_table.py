@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import product
 
 import mpmath
 import pytest
@@ -11,6 +12,7 @@ import sympy
 from mpmath import mp
 
 from symgrad.functions.function import Function
+from symgrad.functions.kernels import kernel
 from symgrad.functions.partial import partial
 from symgrad.functions.slope import symbols_of, sympy_slope, vanishes
 from symgrad.functions.table import ALIASES, ENTRIES, FUNCTIONS
@@ -159,6 +161,13 @@ def test_second_derivatives_are_slopes_of_slopes(entry: Function) -> None:
             unit = tuple(int(n == place) for n in range(entry.arity))
             wanted = mp.diff(exact(entry.name, once), point, unit)
             assert abs(found - wanted) <= mp.mpf(10) ** -10 * max(1, abs(wanted)), (order, point)
+
+
+@each
+def test_a_second_derivative_has_a_kernel_exactly_if_it_is_not_zero(entry: Function) -> None:
+    for u, v in product(units(entry), repeat=2):
+        order = tuple(a + b for a, b in zip(u, v, strict=True))
+        assert (kernel(entry.name, order).call == "0.0") == vanishes(entry.name, order), order
 
 
 @each

@@ -153,21 +153,81 @@ SLOPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The calls of each function's slopes, one an argument."""
 
-CURVATURES: Mapping[tuple[str, tuple[int, ...]], str] = MappingProxyType(
+_LEAKY: Mapping[tuple[int, ...], str] = {(1, 1): "at_most({0}, 0.0)"}
+
+CURVATURES: Mapping[str, Mapping[tuple[int, ...], str]] = MappingProxyType(
     {
-        ("exp", (2,)): "exp({0})",
-        ("expm1", (2,)): "exp({0})",
-        ("sin", (2,)): "(-np.sin({0}))",
-        ("cos", (2,)): "(-np.cos({0}))",
-        ("sinh", (2,)): "np.sinh({0})",
-        ("cosh", (2,)): "np.cosh({0})",
-        ("square", (2,)): "2.0",
-        ("lgamma", (2,)): "trigamma({0})",
-        ("softplus", (2,)): "sigmoid_slope({0})",
-        ("log_sigmoid", (2,)): "(-sigmoid_slope({0}))",
+        "mul": {(1, 1): "1.0"},
+        "div": {(1, 1): "reciprocal_slope({1})", (0, 2): "quotient_curvature({0}, {1})"},
+        "pow": {
+            (2, 0): "power_curvature({0}, {1})",
+            (1, 1): "power_mixed({0}, {1})",
+            (0, 2): "power_exponent_curvature({0}, {1})",
+        },
+        "exp_difference": {
+            (2, 0): "exp_difference({0}, {1})",
+            (1, 1): "(-exp_difference({0}, {1}))",
+            (0, 2): "exp_difference({0}, {1})",
+        },
+        "ratio_or_zero": {
+            (1, 1): "ratio_or_zero_mixed({1})",
+            (0, 2): "ratio_or_zero_curvature({0}, {1})",
+        },
+        "arctan2": {
+            (2, 0): "(-arctan2_curvature({0}, {1}))",
+            (1, 1): "arctan2_mixed({0}, {1})",
+            (0, 2): "arctan2_curvature({0}, {1})",
+        },
+        "hypot": {
+            (2, 0): "hypot_curvature({0}, {1})",
+            (1, 1): "hypot_mixed({0}, {1})",
+            (0, 2): "hypot_curvature({1}, {0})",
+        },
+        "logaddexp": {
+            (2, 0): "logaddexp_curvature({0}, {1})",
+            (1, 1): "(-logaddexp_curvature({0}, {1}))",
+            (0, 2): "logaddexp_curvature({0}, {1})",
+        },
+        "leaky_relu": _LEAKY,
+        "prelu": _LEAKY,
+        "elu": {(2, 0): "elu_curvature({0}, {1})", (1, 1): "lower_exp({0})"},
+        "celu": {
+            (2, 0): "celu_curvature({0}, {1})",
+            (1, 1): "celu_mixed({0}, {1})",
+            (0, 2): "celu_alpha_curvature({0}, {1})",
+        },
+        **{
+            name: {(2,): call}
+            for name, call in {
+                "exp": "exp({0})",
+                "expm1": "exp({0})",
+                "sin": "(-np.sin({0}))",
+                "cos": "(-np.cos({0}))",
+                "arccos": "(-arcsin_curvature({0}))",
+                "sinh": "np.sinh({0})",
+                "cosh": "np.cosh({0})",
+                "square": "2.0",
+                "erfc": "(-erf_curvature({0}))",
+                "lgamma": "trigamma({0})",
+                "digamma": "tetragamma({0})",
+                "softplus": "sigmoid_slope({0})",
+                "log_sigmoid": "(-sigmoid_slope({0}))",
+                "swish": "silu_curvature({0})",
+                "tanhshrink": "(-tanh_curvature({0}))",
+                "hardswish": "(within({0}, -3.0, 3.0) / 3.0)",
+                **{
+                    name: f"{name}_curvature({{0}})"
+                    for name in (
+                        "exp2 log log2 log10 log1p sqrt cbrt reciprocal tan arcsin arctan tanh "
+                        "arcsinh arccosh arctanh erf gamma selu gelu gelu_tanh silu mish softsign "
+                        "sigmoid"
+                    ).split()
+                },
+            }.items()
+        },
     }
 )
-"""Calls of derivatives of higher order, where they are another function's kernel."""
+"""The calls of second derivatives, by function and order; those not named here are 0."""
 
 COMPLEX = frozenset(
     "add sub mul div neg pow identity square reciprocal exp exp2 expm1 log log2 log10 log1p sqrt "

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from symgrad.errors import CodegenError
 from symgrad.functions.calls import COMPLEX, CURVATURES, SLOPES, VALUES
 
-SOURCES = ("exponential", "gaussian", "gammas", "powers", "piecewise", "analytic")
+SOURCES = ("exponential", "gaussian", "gammas", "powers", "piecewise", "curvatures", "analytic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,12 @@ def _call(function: str, order: tuple[int, ...]) -> str:
         slopes = SLOPES[function]
         if place < len(slopes):
             return slopes[place]
-    curvature = CURVATURES.get((function, order))
-    if curvature is None:
-        raise CodegenError(
-            f"there is no kernel for the derivative of order {order} of {function}",
-            hint="write the function out in terms of others, as a def",
-        )
-    return curvature
+    if sum(order) == 2:
+        return CURVATURES.get(function, {}).get(order, "0.0")
+    raise CodegenError(
+        f"there is no kernel for the derivative of order {order} of {function}",
+        hint="write the function out in terms of others, as a def",
+    )
 
 
 def _helper_sources() -> dict[str, str]:
