@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import mpmath
 import pytest
@@ -13,6 +14,7 @@ from mpmath import mp
 
 from symgrad.functions.function import Function
 from symgrad.functions.kernels import kernel
+from symgrad.functions.page import page
 from symgrad.functions.partial import partial
 from symgrad.functions.slope import symbols_of, sympy_slope, vanishes
 from symgrad.functions.table import ALIASES, ENTRIES, FUNCTIONS
@@ -329,3 +331,17 @@ def test_the_slope_over_the_value_is_the_slope(entry: Function) -> None:
     for point in points(entry):
         found = at(form, entry, point, y=exact(entry.name)(*point))
         assert close(found, exact(entry.name, units(entry)[0])(*point)), (form, point)
+
+
+def test_the_page_of_functions_is_the_one_in_the_documentation() -> None:
+    committed = Path(__file__).parents[1] / "docs" / "functions.md"
+    assert committed.read_text(encoding="utf-8") == page(), (
+        "write it again: python -m symgrad.functions > docs/functions.md"
+    )
+
+
+def test_the_page_of_functions_has_a_row_for_every_function() -> None:
+    first = [line.split("|")[1] for line in page().splitlines() if line.startswith("| `")]
+    assert len(first) == len(ENTRIES) - len(INTERNAL)
+    for name in LANGUAGE:
+        assert any(f"{name}(" in cell for cell in first), name

@@ -106,7 +106,9 @@ def _selu_factor() -> Real:
     return mp.mpf(scale) * mp.mpf(alpha)
 
 
-LEAKY: Mapping[tuple[int, ...], Function] = {(1, 1): lambda z, slope=0.01: _below(z, lambda: mp.mpf(1))}
+LEAKY: Mapping[tuple[int, ...], Function] = {
+    (1, 1): lambda z, slope=0.01: _below(z, lambda: mp.mpf(1))
+}
 SILU = _of_composed(lambda z: z, lambda z: mp.mpf(1), lambda z: mp.mpf(0))
 
 SEVERAL: Mapping[str, Mapping[tuple[int, ...], Function]] = {
