@@ -48,7 +48,7 @@ ELEMENTARY = {
     "log2": ("np.log2({0})", "log2_slope({0})"),
     "log10": ("np.log10({0})", "log10_slope({0})"),
     "log1p": ("log1p({0})", "log1p_slope({0})"),
-    "sqrt": ("np.sqrt({0})", "(0.5 / np.sqrt({0}))"),
+    "sqrt": ("np.sqrt({0})", "np.divide(0.5, np.sqrt({0}))"),
     "cbrt": ("cbrt({0})", "cbrt_slope({0})"),
     "square": ("({0} * {0})", "(2.0 * {0})"),
     "reciprocal": ("reciprocal({0})", "reciprocal_slope({0})"),

@@ -44,6 +44,7 @@ from symgrad.program import (
     Rowwise,
     Scalar,
     Size,
+    arrays_of,
 )
 from symgrad.schedule import Add, Begin, Clear, For, Kernel, Let, Node, Row, Store, When
 
@@ -296,7 +297,16 @@ class Writer:
             case Delta() | Guard():
                 return self.cast(f"(1.0 if {self.condition(scalar)} else 0.0)", use)
             case Apply():
-                return self.apply(scalar, outer)
+                if self.double or arrays_of(scalar):
+                    return self.apply(scalar, outer)
+                return self.constant(scalar, outer, use)
+
+    def constant(self, scalar: Apply, outer: int, use: Use) -> str:
+        """Return arithmetic of numbers and sizes alone: in double precision, cast as a whole."""
+        self.double = True
+        text = self.apply(scalar, 0 if use == "operand" else outer)
+        self.double = False
+        return self.cast(text, use)
 
     def whole(self, text: str, use: Use) -> str:
         """Return a whole number as a floating one."""
@@ -305,6 +315,9 @@ class Writer:
     def apply(self, scalar: Apply, outer: int) -> str:
         """Return a function call, or arithmetic with the parentheses it needs."""
         if not scalar.order and scalar.function in SIGNS:
+            if scalar.function == "div" and self.analytic and arrays_of(scalar):
+                # numba divides complex numbers with Python's error for a zero, numpy's without
+                return f"np.divide({', '.join(self.scalar(a) for a in scalar.args)})"
             own = PRECEDENCE[scalar.function]
             left = self.scalar(scalar.args[0], own)
             tight = own + 1 if scalar.function in ("sub", "div") else own
