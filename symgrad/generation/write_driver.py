@@ -17,7 +17,7 @@ from symgrad.generation.write_kernel import code_name, dim_text, write_kernel
 from symgrad.program import Access, Affine, Index
 from symgrad.schedule import Buffer, Kernel, Product, Schedule
 
-CASTS = r"number\([^()]*\)|range\(.*"
+CASTS = r"number\((?:[^()]|\([^()]*\))*\)|range\(.*"
 """Brackets of a line that order no additions: sums may still be taken in any order."""
 
 

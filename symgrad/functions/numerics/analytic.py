@@ -265,3 +265,154 @@ def complex_arccosh_slope(z):
 def complex_arctanh_slope(z):
     """Return arctanh'(z) = 1/((1 - z)(1 + z))."""
     return np.divide(1.0, (1.0 - z) * (1.0 + z))
+
+
+@inline
+def complex_exp2_curvature(z):
+    """Return exp2''(z) = log(2)^2 2^z."""
+    return 0.4804530139182014 * np.exp2(z)
+
+
+@inline
+def complex_log_curvature(z):
+    """Return log''(z) = -1/z^2."""
+    return -np.divide(np.divide(1.0, z), z)
+
+
+@inline
+def complex_log2_curvature(z):
+    """Return log2''(z) = -1/(z^2 log(2))."""
+    return -np.divide(np.divide(1.4426950408889634, z), z)
+
+
+@inline
+def complex_log10_curvature(z):
+    """Return log10''(z) = -1/(z^2 log(10))."""
+    return -np.divide(np.divide(0.4342944819032518, z), z)
+
+
+@inline
+def complex_log1p_curvature(z):
+    """Return log1p''(z) = -1/(1 + z)^2."""
+    s = np.divide(1.0, 1.0 + z)
+    return -s * s
+
+
+@inline
+def complex_sqrt_curvature(z):
+    """Return sqrt''(z) = -1/(4 z sqrt(z))."""
+    return np.divide(np.divide(-0.25, z), np.sqrt(z))
+
+
+@inline
+def complex_reciprocal_curvature(z):
+    """Return reciprocal''(z) = 2/z^3."""
+    r = np.divide(1.0, z)
+    return 2.0 * (r * r * r)
+
+
+@inline
+def complex_quotient_curvature(a, b):
+    """Return d2 (a/b)/db2 = 2a/b^3."""
+    return 2.0 * np.divide(np.divide(np.divide(a, b), b), b)
+
+
+@inline
+def complex_power_curvature(a, p):
+    """Return d2 a^p/da2 = p (p - 1) a^(p - 2), and 0 at p = 0 and p = 1."""
+    return 0j if p == 0.0 else p * complex_power_slope(a, p - 1.0)
+
+
+@inline
+def complex_power_mixed(a, p):
+    """Return d2 a^p/da dp = a^(p - 1) (1 + p log(a))."""
+    return a ** (p - 1.0) * (1.0 + p * np.log(a))
+
+
+@inline
+def complex_power_exponent_curvature(a, p):
+    """Return d2 a^p/dp2 = a^p log(a)^2, and 0 at a = 0."""
+    w = np.log(a)
+    return 0j if a == 0.0 else a**p * w * w
+
+
+@inline
+def complex_tanh_curvature(z):
+    """Return tanh''(z) = -2 tanh(z)/cosh(z)^2."""
+    return -2.0 * complex_tanh(z) * complex_tanh_slope(z)
+
+
+@inline
+def complex_tan_curvature(z):
+    """Return tan''(z) = 2 tan(z)/cos(z)^2."""
+    return 2.0 * np.tan(z) * complex_tan_slope(z)
+
+
+@inline
+def complex_arcsin_curvature(z):
+    """Return arcsin''(z) = z arcsin'(z)^3."""
+    s = complex_arcsin_slope(z)
+    return z * s * s * s
+
+
+@inline
+def complex_arctan_curvature(z):
+    """Return arctan''(z) = -2z arctan'(z)^2."""
+    s = complex_arctan_slope(z)
+    return -2.0 * z * s * s
+
+
+@inline
+def complex_arcsinh_curvature(z):
+    """Return arcsinh''(z) = -z arcsinh'(z)^3."""
+    s = complex_arcsinh_slope(z)
+    return -z * s * s * s
+
+
+@inline
+def complex_arccosh_curvature(z):
+    """Return arccosh''(z) = -z arccosh'(z)^3."""
+    s = complex_arccosh_slope(z)
+    return -z * s * s * s
+
+
+@inline
+def complex_arctanh_curvature(z):
+    """Return arctanh''(z) = 2z arctanh'(z)^2."""
+    s = complex_arctanh_slope(z)
+    return 2.0 * z * s * s
+
+
+@inline
+def complex_sigmoid_curvature(z):
+    """Return sigmoid''(z) = -sigmoid'(z) tanh(z/2)."""
+    return -complex_sigmoid_slope(z) * complex_tanh(0.5 * z)
+
+
+@inline
+def complex_silu_curvature(z):
+    """Return silu''(z) = sigmoid'(z) (2 - z tanh(z/2))."""
+    return complex_sigmoid_slope(z) * (2.0 - z * complex_tanh(0.5 * z))
+
+
+@inline
+def complex_mish_curvature(z):
+    """Return mish''(z) = 2T' + z T'', T' = 4w(1 + w)/D^2, w = e^z, D = w^2 + 2w + 2."""
+    e = np.exp(z if z.real < 0.0 else -z)
+    q = np.divide(1.0, 1.0 + 2.0 * e + 2.0 * e * e)
+    slope = 4.0 * e * e * (1.0 + e) * q * q
+    above = 2.0 * slope + z * (4.0 * e * e * (((2.0 * e + 2.0) * e - 3.0) * e - 2.0)) * q * q * q
+    q = np.divide(1.0, e * e + 2.0 * e + 2.0)
+    slope = 4.0 * e * (1.0 + e) * q * q
+    below = 2.0 * slope + z * (4.0 * e * (2.0 + (2.0 - (3.0 + 2.0 * e) * e) * e)) * q * q * q
+    return below if z.real < 0.0 else above
+
+
+@inline
+def complex_gelu_tanh_curvature(z):
+    """Return gelu_tanh''(z) = s' (2u' + z u'' - z u'^2 tanh(u/2)), s = sigmoid(u)."""
+    u = 1.5957691216057308 * (z + 0.044715 * z * z * z)
+    slope = 1.5957691216057308 * (1.0 + 0.134145 * z * z)
+    half = complex_tanh(0.5 * u)
+    bend = 0.42812889763559453 * z * z - z * slope * slope * half
+    return complex_sigmoid_slope(u) * (2.0 * slope + bend)
