@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.forms import Forms
-from symgrad.functions import HELPERS, PREAMBLE
+from symgrad.functions import HELPERS, PREAMBLE, twins, with_dependencies
+from symgrad.generation.analytic import real_only
 from symgrad.generation.captions import Caption, caption
 from symgrad.generation.door import door_lines, spec_lines
 from symgrad.generation.drivers import Drivers
@@ -33,6 +34,7 @@ IMPORTS = {
     "Mapping": "from collections.abc import Mapping",
     "ThreadPoolExecutor": "from concurrent.futures import ThreadPoolExecutor",
     "pairwise": "from itertools import pairwise",
+    "FunctionType": "from types import FunctionType",
 }
 """What generated code may use of the standard library, in the order of its import lines."""
 
@@ -70,9 +72,17 @@ def emit(
     kernels = tuple(drivers.book.functions.values())
     code = "\n".join((PREAMBLE, *offered, door, *driving, *kernels, *aliases))
     runtime = template("runtime.py.jinja").render(
-        name=_literal(program.name), spec_lines=spec_lines(program)
-    )
-    helpers = _used(runtime, [HELPERS[h].strip("\n") for h in drivers.book.helpers], code)
+        name=_literal(program.name), spec_lines=spec_lines(program),
+        real_only=_literal(real_only(forms)),
+    )  # fmt: skip
+    called = drivers.book.helpers
+    direct = _names("\n".join(kernels)) if drivers.book.analytic else set()
+    swapped = twins(h for h in called if h in direct)
+    carried = [HELPERS[h].strip("\n") for h in (*called, *with_dependencies(swapped.values()))]
+    if swapped:
+        entries = "".join(f'    "{name}": {twin},\n' for name, twin in swapped.items())
+        carried.append(f"_COMPLEX = {{\n{entries}}}")
+    helpers = _used(runtime, carried, code)
     names = _names("\n".join((code, *helpers)))
     text = template("module.py.jinja").render(
         docstring=_docstring(docstring),

@@ -212,11 +212,11 @@ class Block:
         if self._awkward or len(terms) > 1:
             dense = self._whole()
             axes = tuple(range(len(batch), dense.ndim))
-            return self._leave(np.sqrt(np.sum(dense * dense, axis=axes)))
-        total = np.zeros([self._size(i) for i in batch], self._done.dtype)
+            return self._leave(np.sqrt(np.sum(_squared(dense), axis=axes)))
+        total = np.zeros([self._size(i) for i in batch], np.empty(0, self._done.dtype).real.dtype)
         if terms:
             names, operands, labels = self._operands(terms[0])
-            squares = [o * o for o in operands]
+            squares = [_squared(o) for o in operands]
             everything = (*batch, *self._structured.jacobian.out, *self._structured.jacobian.theta)
             total = self._einsum(names, squares, labels, batch, everything)
         return self._leave(np.sqrt(total))
@@ -355,7 +355,7 @@ class Block:
             array = np.asarray(value)
         except ValueError as error:
             raise ArgumentError(f"{self._name}: {name} is no array: {error}") from None
-        if array.dtype.kind not in "fiub":
+        if array.dtype.kind not in ("fiubc" if self._done.dtype.kind == "c" else "fiub"):
             raise ArgumentError(f"{self._name}: {name} has dtype {array.dtype}, expected numbers")
         own = tuple(self._size(i) for i in axes)
         shape = (self._batch, *own) if batched and not self._done.single else own
@@ -380,6 +380,13 @@ class Block:
             done.arrays, done.size_tuple, done.dtype, done.values, done.single, out
         )
         return result
+
+
+def _squared(array: Values) -> Values:
+    """Return |a|² of every element; a² for real ones."""
+    if array.dtype.kind != "c":
+        return array * array
+    return np.asarray(array.real * array.real + array.imag * array.imag)
 
 
 _BATCH_INDEX = Index("b", BATCH, 0)

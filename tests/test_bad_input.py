@@ -440,7 +440,6 @@ ARRAYS = {
         (X.astype(np.float16), MATRIX, B), {}, ARGUMENT,
         ["dense: x", "float16", "expected float32 or float64", "x.astype(np.float32)"],
     ),
-    "complex": ((X + 1j, MATRIX, B), {}, ARGUMENT, ["dense: x", "complex128", "real"]),
     "dates": ((X, MATRIX, B.astype("datetime64[D]")), {}, ARGUMENT, ["dense: b", "datetime64"]),
 }  # fmt: skip
 FORMS = ("forward", "jacobian", "pullback", "jac_W", "jac_b")

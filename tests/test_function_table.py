@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
 
 import mpmath
 import pytest
@@ -11,6 +13,8 @@ import sympy
 from mpmath import mp
 
 from symgrad.functions.function import Function
+from symgrad.functions.kernels import kernel
+from symgrad.functions.page import page
 from symgrad.functions.partial import partial
 from symgrad.functions.slope import symbols_of, sympy_slope, vanishes
 from symgrad.functions.table import ALIASES, ENTRIES, FUNCTIONS
@@ -159,6 +163,13 @@ def test_second_derivatives_are_slopes_of_slopes(entry: Function) -> None:
             unit = tuple(int(n == place) for n in range(entry.arity))
             wanted = mp.diff(exact(entry.name, once), point, unit)
             assert abs(found - wanted) <= mp.mpf(10) ** -10 * max(1, abs(wanted)), (order, point)
+
+
+@each
+def test_a_second_derivative_has_a_kernel_exactly_if_it_is_not_zero(entry: Function) -> None:
+    for u, v in product(units(entry), repeat=2):
+        order = tuple(a + b for a, b in zip(u, v, strict=True))
+        assert (kernel(entry.name, order).call == "0.0") == vanishes(entry.name, order), order
 
 
 @each
@@ -320,3 +331,17 @@ def test_the_slope_over_the_value_is_the_slope(entry: Function) -> None:
     for point in points(entry):
         found = at(form, entry, point, y=exact(entry.name)(*point))
         assert close(found, exact(entry.name, units(entry)[0])(*point)), (form, point)
+
+
+def test_the_page_of_functions_is_the_one_in_the_documentation() -> None:
+    committed = Path(__file__).parents[1] / "docs" / "functions.md"
+    assert committed.read_text(encoding="utf-8") == page(), (
+        "write it again: python -m symgrad.functions > docs/functions.md"
+    )
+
+
+def test_the_page_of_functions_has_a_row_for_every_function() -> None:
+    first = [line.split("|")[1] for line in page().splitlines() if line.startswith("| `")]
+    assert len(first) == len(ENTRIES) - len(INTERNAL)
+    for name in LANGUAGE:
+        assert any(f"{name}(" in cell for cell in first), name

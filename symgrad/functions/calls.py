@@ -1,4 +1,4 @@
-"""The texts of calls: value, slopes and complex kernels of every scalar function.
+"""The texts of calls: value and slopes of every scalar function.
 
 One line a function; helpers named here are written in `symgrad/functions/numerics`.
 """
@@ -48,7 +48,7 @@ ELEMENTARY = {
     "log2": ("np.log2({0})", "log2_slope({0})"),
     "log10": ("np.log10({0})", "log10_slope({0})"),
     "log1p": ("log1p({0})", "log1p_slope({0})"),
-    "sqrt": ("np.sqrt({0})", "(0.5 / np.sqrt({0}))"),
+    "sqrt": ("np.sqrt({0})", "np.divide(0.5, np.sqrt({0}))"),
     "cbrt": ("cbrt({0})", "cbrt_slope({0})"),
     "square": ("({0} * {0})", "(2.0 * {0})"),
     "reciprocal": ("reciprocal({0})", "reciprocal_slope({0})"),
@@ -153,44 +153,86 @@ SLOPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The calls of each function's slopes, one an argument."""
 
-CURVATURES: Mapping[tuple[str, tuple[int, ...]], str] = MappingProxyType(
-    {
-        ("exp", (2,)): "exp({0})",
-        ("expm1", (2,)): "exp({0})",
-        ("sin", (2,)): "(-np.sin({0}))",
-        ("cos", (2,)): "(-np.cos({0}))",
-        ("sinh", (2,)): "np.sinh({0})",
-        ("cosh", (2,)): "np.cosh({0})",
-        ("square", (2,)): "2.0",
-        ("lgamma", (2,)): "trigamma({0})",
-        ("softplus", (2,)): "sigmoid_slope({0})",
-        ("log_sigmoid", (2,)): "(-sigmoid_slope({0}))",
-    }
-)
-"""Calls of derivatives of higher order, where they are another function's kernel."""
+_LEAKY: Mapping[tuple[int, ...], str] = {(1, 1): "at_most({0}, 0.0)"}
 
-COMPLEX: Mapping[str, tuple[str, ...]] = MappingProxyType(
+CURVATURES: Mapping[str, Mapping[tuple[int, ...], str]] = MappingProxyType(
     {
-        **ARITHMETIC,
-        "div": ("({0} / {1})", "(1.0 / {1})", "(-({0} / {1}) / {1})"),
-        "identity": ("{0}", "1.0"),
-        "square": ("({0} * {0})", "(2.0 * {0})"),
-        "reciprocal": ("(1.0 / {0})", "(-1.0 / ({0} * {0}))"),
-        "exp": ("np.exp({0})", "np.exp({0})"),
-        "log": ("np.log({0})", "(1.0 / {0})"),
-        "sqrt": ("np.sqrt({0})", "(0.5 / np.sqrt({0}))"),
-        "sin": ("np.sin({0})", "np.cos({0})"),
-        "cos": ("np.cos({0})", "(-np.sin({0}))"),
-        "tan": ("np.tan({0})", "(1.0 / np.cos({0}) ** 2)"),
-        "sinh": ("np.sinh({0})", "np.cosh({0})"),
-        "cosh": ("np.cosh({0})", "np.sinh({0})"),
-        "tanh": ("np.tanh({0})", "(1.0 / np.cosh({0}) ** 2)"),
-        "sigmoid": ("(1.0 / (1.0 + np.exp(-{0})))", "(0.25 / np.cosh(0.5 * {0}) ** 2)"),
-        "pow": (
-            "({0} ** {1})",
-            "({1} * {0} ** ({1} - 1.0))",
-            "({0} ** {1} * np.log({0}))",
-        ),
+        "mul": {(1, 1): "1.0"},
+        "div": {(1, 1): "reciprocal_slope({1})", (0, 2): "quotient_curvature({0}, {1})"},
+        "pow": {
+            (2, 0): "power_curvature({0}, {1})",
+            (1, 1): "power_mixed({0}, {1})",
+            (0, 2): "power_exponent_curvature({0}, {1})",
+        },
+        "exp_difference": {
+            (2, 0): "exp_difference({0}, {1})",
+            (1, 1): "(-exp_difference({0}, {1}))",
+            (0, 2): "exp_difference({0}, {1})",
+        },
+        "ratio_or_zero": {
+            (1, 1): "ratio_or_zero_mixed({1})",
+            (0, 2): "ratio_or_zero_curvature({0}, {1})",
+        },
+        "arctan2": {
+            (2, 0): "(-arctan2_curvature({0}, {1}))",
+            (1, 1): "arctan2_mixed({0}, {1})",
+            (0, 2): "arctan2_curvature({0}, {1})",
+        },
+        "hypot": {
+            (2, 0): "hypot_curvature({0}, {1})",
+            (1, 1): "hypot_mixed({0}, {1})",
+            (0, 2): "hypot_curvature({1}, {0})",
+        },
+        "logaddexp": {
+            (2, 0): "logaddexp_curvature({0}, {1})",
+            (1, 1): "(-logaddexp_curvature({0}, {1}))",
+            (0, 2): "logaddexp_curvature({0}, {1})",
+        },
+        "leaky_relu": _LEAKY,
+        "prelu": _LEAKY,
+        "elu": {(2, 0): "elu_curvature({0}, {1})", (1, 1): "lower_exp({0})"},
+        "celu": {
+            (2, 0): "celu_curvature({0}, {1})",
+            (1, 1): "celu_mixed({0}, {1})",
+            (0, 2): "celu_alpha_curvature({0}, {1})",
+        },
+        **{
+            name: {(2,): call}
+            for name, call in {
+                "exp": "exp({0})",
+                "expm1": "exp({0})",
+                "sin": "(-np.sin({0}))",
+                "cos": "(-np.cos({0}))",
+                "arccos": "(-arcsin_curvature({0}))",
+                "sinh": "np.sinh({0})",
+                "cosh": "np.cosh({0})",
+                "square": "2.0",
+                "erfc": "(-erf_curvature({0}))",
+                "lgamma": "trigamma({0})",
+                "digamma": "tetragamma({0})",
+                "softplus": "sigmoid_slope({0})",
+                "log_sigmoid": "(-sigmoid_slope({0}))",
+                "swish": "silu_curvature({0})",
+                "tanhshrink": "(-tanh_curvature({0}))",
+                "hardswish": "(within({0}, -3.0, 3.0) / 3.0)",
+                **{
+                    name: f"{name}_curvature({{0}})"
+                    for name in (
+                        "exp2 log log2 log10 log1p sqrt cbrt reciprocal tan arcsin arctan tanh "
+                        "arcsinh arccosh arctanh erf gamma selu gelu gelu_tanh silu mish softsign "
+                        "sigmoid"
+                    ).split()
+                },
+            }.items()
+        },
     }
 )
-"""Value and slopes of the functions that are analytic and have complex kernels."""
+"""The calls of second derivatives, by function and order; those not named here are 0."""
+
+COMPLEX = frozenset(
+    "add sub mul div neg pow identity square reciprocal exp exp2 expm1 log log2 log10 log1p sqrt "
+    "sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh sigmoid log_sigmoid "
+    "softplus silu swish mish gelu_tanh tanhshrink exp_difference where".split()
+)
+"""Functions that are analytic and have complex kernels: the same calls, where a helper that is
+made for real arguments has a twin called `complex_` and its name."""

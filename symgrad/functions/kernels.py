@@ -8,7 +8,8 @@ from the modules in `numerics` as text.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -17,7 +18,7 @@ from types import MappingProxyType
 from symgrad.errors import CodegenError
 from symgrad.functions.calls import COMPLEX, CURVATURES, SLOPES, VALUES
 
-SOURCES = ("exponential", "gaussian", "gammas", "powers", "piecewise")
+SOURCES = ("exponential", "gaussian", "gammas", "powers", "piecewise", "curvatures", "analytic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,29 @@ def kernel(function: str, order: tuple[int, ...] = (), complex: bool = False) ->
     The call is safe inside any expression if its arguments are. Raises CodegenError for a
     function or an order that has no kernel.
     """
-    call = _complex_call(function, order) if complex else _real_call(function, order)
+    if complex and function not in COMPLEX:
+        raise CodegenError(
+            f"{function} has no complex kernel",
+            hint="pass real arrays (float32 or float64), or use another function",
+        )
+    call = _call(function, order)
+    if complex:
+        for helper, twin in twins(_called(call.format(*("z",) * 4))).items():
+            call = re.sub(rf"(?<!\w){helper}\(", f"{twin}(", call)
     return Kernel(call, _with_dependencies(call))
 
 
-def _real_call(function: str, order: tuple[int, ...]) -> str:
+def twins(helpers: Iterable[str]) -> dict[str, str]:
+    """Return those helpers that are made for real arguments with their twins for complex ones."""
+    return {h: f"complex_{h}" for h in helpers if f"complex_{h}" in HELPERS}
+
+
+def with_dependencies(helpers: Iterable[str]) -> tuple[str, ...]:
+    """Return helpers and what they call, each once, what is called first."""
+    return tuple(dict.fromkeys(n for name in helpers for n in _dependencies(name)))
+
+
+def _call(function: str, order: tuple[int, ...]) -> str:
     value = VALUES.get(function)
     if value is None:
         raise CodegenError(
@@ -53,27 +72,12 @@ def _real_call(function: str, order: tuple[int, ...]) -> str:
         slopes = SLOPES[function]
         if place < len(slopes):
             return slopes[place]
-    curvature = CURVATURES.get((function, order))
-    if curvature is None:
-        raise CodegenError(
-            f"there is no kernel for the derivative of order {order} of {function}",
-            hint="write the function out in terms of others, as a def",
-        )
-    return curvature
-
-
-def _complex_call(function: str, order: tuple[int, ...]) -> str:
-    calls = COMPLEX.get(function, ())
-    total = sum(order)
-    if not calls:
-        raise CodegenError(
-            f"{function} has no complex kernel",
-            hint="pass real arrays (float32 or float64), or use another function",
-        )
-    place = order.index(1) + 1 if total == 1 else 0
-    if total > 1 or place >= len(calls):
-        raise CodegenError(f"{function} has no complex kernel for its derivative of order {order}")
-    return calls[place]
+    if sum(order) == 2:
+        return CURVATURES.get(function, {}).get(order, "0.0")
+    raise CodegenError(
+        f"there is no kernel for the derivative of order {order} of {function}",
+        hint="write the function out in terms of others, as a def",
+    )
 
 
 def _helper_sources() -> dict[str, str]:
@@ -112,5 +116,4 @@ def _dependencies(helper: str) -> tuple[str, ...]:
 
 
 def _with_dependencies(call: str) -> tuple[str, ...]:
-    text = call.format(*("z",) * 4)
-    return tuple(dict.fromkeys(n for name in _called(text) for n in _dependencies(name)))
+    return with_dependencies(_called(call.format(*("z",) * 4)))

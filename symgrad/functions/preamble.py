@@ -31,6 +31,7 @@ else:
             with np.errstate(all="ignore"):
                 return function(*arrays)
 
+        quiet.__wrapped__ = function
         return quiet
 
     sums = loops

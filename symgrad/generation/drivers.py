@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from symgrad.algebra.declared import expand
 from symgrad.dims import Dim
 from symgrad.forms import Form, Forms, Structured, needed
+from symgrad.generation.analytic import real_only
 from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold
 from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
@@ -28,6 +29,10 @@ class Drivers:
 
     forms: Forms
     book: KernelBook = field(default_factory=KernelBook)
+
+    def __post_init__(self) -> None:
+        """Ask whether the module may run on complex arrays."""
+        self.book.analytic = real_only(self.forms) is None
 
     def texts(self) -> list[str]:
         """Return all drivers, in the order in which the public functions need them."""

@@ -11,17 +11,25 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.dims import Dim
+from symgrad.functions import twins
 from symgrad.generation.fold import fold
 from symgrad.generation.write_call import call_lines
 from symgrad.generation.write_kernel import RESERVED, code_name, dim_text, write_kernel
 from symgrad.program import BATCH, Access, Affine, Index
 from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, Step, Walk, written_by
 
+CASTS = r"number\((?:[^()]|\([^()]*\))*\)|range\(.*"
+"""Brackets of a line that order no additions: sums may still be taken in any order."""
+
 
 @dataclass(slots=True)
 class KernelBook:
-    """All kernels of a module; texts that differ in names only are one function."""
+    """All kernels of a module; texts that differ in names only are one function.
 
+    In the module of an `analytic` layer, drivers ask for the kernel of their dtype.
+    """
+
+    analytic: bool = False
     functions: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)
@@ -31,7 +39,7 @@ class KernelBook:
 
         `step` is what the driver calls the step of a recurrence.
         """
-        text = write_kernel(kernel)
+        text = write_kernel(kernel, analytic=self.analytic)
         for helper in text.helpers:
             self.helpers[helper] = None
         batched = tuple(a for a in text.arrays if kernel.split and is_batched(a))
@@ -42,17 +50,18 @@ class KernelBook:
         names = (*batched, *shared, *first, *sizes, *((text.step,) if text.step else ()))
         sizes = (*sizes, step) if text.step else sizes
         parameters = ", ".join(names)
-        plain = any("(" in line.split("range(")[0] for line in text.lines)
+        plain = any("(" in re.sub(CASTS, "", line) for line in text.lines)
         decorator = "@sums" if any(" += " in x for x in text.lines) and not plain else "@loops"
         body = "\n".join(text.lines)
         name = self.name(kernel, _anonymous(names, body))
         if name not in self.functions:
             head = fold(f"def {name}({parameters}):")
             self.functions[name] = "\n".join((decorator, head, *map(fold, text.lines)))
+        callee = f"_typed({name}, dtype)" if self.analytic and twins(text.helpers) else name
         if not kernel.split:
-            return f"{name}({', '.join((*shared, *sizes))})"
+            return f"{callee}({', '.join((*shared, *sizes))})"
         return (
-            f"_share({name}, n_B, {dim_text(kernel.work)}, "
+            f"_share({callee}, n_B, {dim_text(kernel.work)}, "
             f"{tuple_text(batched)}, {tuple_text(shared)}, {tuple_text(sizes)})"
         )
 

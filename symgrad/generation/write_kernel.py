@@ -2,7 +2,9 @@
 
 Kernel -> KernelText
 Names are chosen last: loop variables avoid arrays and sizes, element values are called after
-their array and position (`z_bi`).
+their array and position (`z_bi`). Kernels compute in the dtype of their arrays: numbers and sizes
+are cast to it by `number`. Sums and functions have double precision, and so has arithmetic around
+them until it is stored.
 """
 
 from __future__ import annotations
@@ -18,6 +20,15 @@ from symgrad.errors import InternalError
 from symgrad.functions import HELPERS
 from symgrad.functions import kernel as function_kernel
 from symgrad.generation.nests import trimmed
+from symgrad.generation.numbers import (
+    Use,
+    cast_text,
+    delimited,
+    is_double,
+    is_single,
+    number_text,
+    use_of,
+)
 from symgrad.program import (
     BATCH,
     Access,
@@ -36,6 +47,7 @@ from symgrad.program import (
     Rowwise,
     Scalar,
     Size,
+    arrays_of,
 )
 from symgrad.schedule import Add, Begin, Clear, For, Kernel, Let, Node, Row, Store, When
 
@@ -57,25 +69,32 @@ class KernelText:
     step: str | None = None
 
 
-def write_kernel(kernel: Kernel) -> KernelText:
-    """Return the text of one kernel; arrays first, then the sizes of its loops."""
+def write_kernel(kernel: Kernel, *, analytic: bool = False) -> KernelText:
+    """Return the text of one kernel; arrays first, then the sizes of its loops.
+
+    That of an `analytic` layer runs on complex arrays too.
+    """
     arrays = (*kernel.reads, *kernel.writes)
-    writer = Writer(taken={code_name(a) for a in arrays} | CALLED)
+    writer = Writer(taken={code_name(a) for a in arrays} | CALLED, analytic=analytic)
     step = writer.variable(kernel.fixed) if kernel.fixed is not None else None
     writer.nodes(kernel.nodes, 1)
     words = set(re.findall(r"\w+", "\n".join(writer.lines)))
     used = tuple(a for a in arrays if code_name(a) in words)
+    if "number" in words:
+        floats = (a for a in (*kernel.writes, *kernel.reads) if a in used)
+        model = next(a for a in floats if a not in writer.integers)
+        writer.lines.insert(0, f"    number = {code_name(model)}.dtype.type")
     return KernelText(used, tuple(writer.sizes), tuple(writer.lines), tuple(writer.helpers), step)
 
 
 RESERVED = frozenset(
     "np math os warnings numba range abs max min float int bool len tuple arrays sizes dtype v t "
     "tangents until single out copied total largest value best shift scale ratio product b_ "
-    "loops sums inline forward jacobian vjp jvp pullback print".split()
+    "loops sums inline forward jacobian vjp jvp pullback print number".split()
 )
 """Words of generated code that arrays must not be called in drivers and kernels."""
 
-CALLED = frozenset("np math range abs max min float int bool len".split()) | frozenset(HELPERS)
+CALLED = frozenset("np math range abs max min float int bool len number".split()) | {*HELPERS}
 """What kernels call: no loop variable and no local may hide it."""
 
 
@@ -113,11 +132,15 @@ class Writer:
     """Collects lines; holds the names given to indices and local variables."""
 
     taken: set[str]
+    analytic: bool = False
     lines: list[str] = field(default_factory=list)
     sizes: dict[str, None] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)
     variables: dict[Index, str] = field(default_factory=dict)
     slots: dict[int, str] = field(default_factory=dict)
+    sums: set[int] = field(default_factory=set)
+    integers: set[str] = field(default_factory=set)
+    double: bool = False
 
     def line(self, depth: int, text: str) -> None:
         """Append a line, indented."""
@@ -139,15 +162,17 @@ class Writer:
                 self.nodes(node.body, depth + 1)
             case Let():
                 name = self.local(node)
-                self.line(depth, f"{name} = {self.product((), node.factors)}")
+                text = self.product((), node.factors)
+                self.line(depth, f"{name} = {cast_text(text) if self.double else text}")
             case Begin():
                 self.slots[node.slot] = self.fresh("total")
+                self.sums.add(node.slot)
                 self.line(depth, f"{self.slots[node.slot]} = 0.0")
             case Add():
-                text = self.product(node.lets, node.factors)
+                text = self.product(node.lets, node.factors, "stored")
                 self.line(depth, f"{self.slots[node.slot]} += {text}")
             case Store():
-                text = self.product(node.lets, node.factors)
+                text = self.product(node.lets, node.factors, "stored")
                 self.line(depth, f"{self.element(node.array, node.at)} {node.operator} {text}")
             case Clear():
                 where = ", ".join((*(self.position(p) for p in node.at), "..."))
@@ -215,6 +240,7 @@ class Writer:
     def position(self, position: Position) -> str:
         """Return an integer expression."""
         if isinstance(position, Lookup):
+            self.integers.add(position.array)
             return self.element(position.array, position.at)
         pieces: list[str] = []
         ordered = sorted(position.terms, key=lambda t: signed(t[1])[0])
@@ -254,37 +280,69 @@ class Writer:
             case _:
                 raise InternalError(f"{condition} is no condition")
 
-    def product(self, lets: Sequence[int], factors: Sequence[Scalar]) -> str:
-        """Return local variables times factors."""
-        factors = sorted(factors, key=lambda f: not isinstance(f, Number))
-        texts = [self.slots[n] for n in lets]
-        texts = [self.scalar(f, 2) for f in factors if isinstance(f, Number)] + texts
-        texts += [self.scalar(f, 2 if texts or len(factors) > 1 else 0)
-                  for f in factors if not isinstance(f, Number)]
-        return " * ".join(texts) if texts else "1.0"
+    def product(self, lets: Sequence[int], factors: Sequence[Scalar], use: Use = "operand") -> str:
+        """Return local variables times factors, the numbers first."""
+        self.double = any(map(is_double, factors))
+        if len(lets) + len(factors) == 1:
+            return self.slots[lets[0]] if lets else self.scalar(factors[0], 0, use)
+        numbers = [f for f in factors if isinstance(f, Number)]
+        signs = [f for f in numbers if f.value == -1]
+        texts = [self.scalar(f, 2) for f in numbers if f not in signs]
+        texts += [self.cast(self.slots[n]) if n in self.sums else self.slots[n] for n in lets]
+        texts += [self.scalar(f, 2) for f in factors if not isinstance(f, Number)]
+        if not texts:
+            return number_text((-1) ** len(signs), 0)
+        return "-" * (len(signs) % 2) + " * ".join(texts)
 
-    def scalar(self, scalar: Scalar, outer: int = 0) -> str:
+    def value(self, scalar: Scalar, outer: int = 0) -> str:
+        """Return a scalar that stands by itself as an expression."""
+        self.double = is_double(scalar)
+        return self.scalar(scalar, outer)
+
+    def cast(self, text: str, use: Use = "operand") -> str:
+        """Return an operand cast to the kernel's dtype, where arithmetic is not double anyway."""
+        return text if self.double or use != "operand" else cast_text(text)
+
+    def scalar(self, scalar: Scalar, outer: int = 0, use: Use = "operand") -> str:
         """Return a scalar as an expression; `outer` is the precedence it stands in."""
         match scalar:
             case Number(value):
-                return _number(value, outer)
+                if use == "argument" and not is_single(value):
+                    return cast_text(number_text(value, 0))
+                plain = self.double or use != "operand"
+                return number_text(value, outer) if plain else cast_text(number_text(value, 0))
             case Constant():
-                return "math.pi"
+                return self.cast("math.pi", use)
             case Size(dim):
-                text = self.size(dim)
-                return f"np.float64({text})"
+                return self.whole(self.size(dim), use)
             case Place(affine):
-                return f"np.float64({self.position(affine)})"
+                return self.whole(self.position(affine), use)
             case Access():
                 return self.element(scalar.array, scalar.at)
             case Delta() | Guard():
-                return f"(1.0 if {self.condition(scalar)} else 0.0)"
+                return self.cast(f"(1.0 if {self.condition(scalar)} else 0.0)", use)
             case Apply():
-                return self.apply(scalar, outer)
+                if self.double or arrays_of(scalar):
+                    return self.apply(scalar, outer)
+                return self.constant(scalar, outer, use)
+
+    def constant(self, scalar: Apply, outer: int, use: Use) -> str:
+        """Return arithmetic of numbers and sizes alone: in double precision, cast as a whole."""
+        self.double = True
+        text = self.apply(scalar, 0 if use == "operand" else outer)
+        self.double = False
+        return self.cast(text, use)
+
+    def whole(self, text: str, use: Use) -> str:
+        """Return a whole number as a floating one."""
+        return f"np.float64({text})" if self.double or use != "operand" else cast_text(text)
 
     def apply(self, scalar: Apply, outer: int) -> str:
         """Return a function call, or arithmetic with the parentheses it needs."""
         if not scalar.order and scalar.function in SIGNS:
+            if scalar.function == "div" and self.analytic and arrays_of(scalar):
+                # numba divides complex numbers with Python's error for a zero, numpy's without
+                return f"np.divide({', '.join(self.scalar(a) for a in scalar.args)})"
             own = PRECEDENCE[scalar.function]
             left = self.scalar(scalar.args[0], own)
             tight = own + 1 if scalar.function in ("sub", "div") else own
@@ -302,8 +360,11 @@ class Writer:
             return kernel.call.format(test, *map(self.scalar, scalar.args[1:]))
         for helper in kernel.helpers:
             self.helpers[helper] = None
-        outers = (0 if _delimited(kernel.call, n) else 9 for n in range(len(scalar.args)))
-        return kernel.call.format(*map(self.scalar, scalar.args, outers))
+        texts = [
+            self.scalar(arg, 0 if delimited(kernel.call, n) else 9, use_of(kernel.call, n))
+            for n, arg in enumerate(scalar.args)
+        ]
+        return kernel.call.format(*texts)
 
     def row(self, definition: Definition, depth: int) -> None:
         """Write one row of a primitive reduction."""
@@ -331,7 +392,7 @@ class Writer:
         kernel = function_kernel(function, ())
         for helper in kernel.helpers:
             self.helpers[helper] = None
-        return kernel.call.format(text if _delimited(kernel.call, 0) else f"({text})")
+        return kernel.call.format(text if delimited(kernel.call, 0) else f"({text})")
 
     def reduction(self, definition: Definition, body: Reduce, depth: int) -> None:
         """Write max, min, argmax, argmin, prod, logsumexp or norm of one row."""
@@ -342,18 +403,18 @@ class Writer:
                 total = self.fresh("product")
                 self.line(depth, f"{total} = 1.0")
                 inner = self.over(body.bound, depth)
-                self.line(inner, f"{total} *= {self.scalar(body.body, 2)}")
+                self.line(inner, f"{total} *= {self.value(body.body, 2)}")
                 self.line(depth, f"{target} = {total}")
                 self.close(body.bound)
             case "max" | "min" | "argmax" | "argmin":
-                self.extremum(target, body, depth)
+                self.extremum(definition.name, target, body, depth)
             case "logsumexp":
-                largest = self.largest(body.bound, body.body, depth, "{0}")
+                largest = self.largest(body.bound, body.body, depth, self.height)
                 shift, total = self.fresh("shift"), self.fresh("total")
                 self.line(depth, f"{shift} = 0.0 if math.isinf({largest}) else {largest}")
                 self.line(depth, f"{total} = 0.0")
                 inner = self.over(body.bound, depth)
-                value = self.call("exp", f"{self.scalar(body.body, 1)} - {shift}")
+                value = self.call("exp", f"{self.value(body.body, 1)} - {shift}")
                 self.line(inner, f"{total} += {value}")
                 self.line(depth, f"{target} = {shift} + {self.call('log', total)}")
                 self.close(body.bound)
@@ -370,23 +431,28 @@ class Writer:
         self.line(depth, f"{scale} = 1.0 if {tame} else {largest}")
         self.line(depth, f"{total} = 0.0")
         inner = self.over(body.bound, depth)
-        self.line(inner, f"{ratio} = {self.scalar(body.body, 2)} / {scale}")
+        self.line(inner, f"{ratio} = {self.value(body.body, 2)} / {scale}")
         self.line(inner, f"{total} += {ratio} * {ratio}")
         self.line(depth, f"{target} = {scale} * math.sqrt({total})")
         self.close(body.bound)
+
+    @property
+    def height(self) -> str:
+        """The form of what exponentials are shifted by: of complex numbers the real part."""
+        return "np.real({0})" if self.analytic else "{0}"
 
     def largest(self, bound: Sequence[Index], body: Scalar, depth: int, form: str) -> str:
         """Write the largest value over `bound`, nan if there is one; return its variable."""
         largest, value = self.fresh("largest"), self.fresh("value")
         self.line(depth, f"{largest} = -np.inf")
         inner = self.over(bound, depth)
-        self.line(inner, f"{value} = {form.format(self.scalar(body))}")
+        self.line(inner, f"{value} = {form.format(self.value(body))}")
         self.line(inner, f"if {value} > {largest} or math.isnan({value}):")
         self.line(inner + 1, f"{largest} = {value}")
         self.close(bound)
         return largest
 
-    def extremum(self, target: str, body: Reduce, depth: int) -> None:
+    def extremum(self, name: str, target: str, body: Reduce, depth: int) -> None:
         """Write the first winner of a row, or its position; nan wins."""
         best, value = self.fresh("best"), self.fresh("value")
         sign = ">" if body.kind in ("max", "argmax") else "<"
@@ -394,9 +460,10 @@ class Writer:
         wants_place = body.kind.startswith("arg")
         self.line(depth, f"{best} = {start}")
         if wants_place:
+            self.integers.add(name)
             self.line(depth, f"{target} = 0")
         inner = self.over(body.bound, depth)
-        self.line(inner, f"{value} = {self.scalar(body.body)}")
+        self.line(inner, f"{value} = {self.value(body.body)}")
         nan = f"(math.isnan({value}) and not math.isnan({best}))"
         self.line(inner, f"if {value} {sign} {best} or {nan}:")
         self.line(inner + 1, f"{best} = {value}")
@@ -411,12 +478,12 @@ class Writer:
         before = set(self.taken)
         there = dict(zip(body.at, body.bound, strict=True))
         at = tuple(Affine.of(there.get(i, i)) for i in definition.indices)
-        largest = self.largest(body.bound, body.body, depth, "{0}")
+        largest = self.largest(body.bound, body.body, depth, self.height)
         total = self.fresh("total")
         self.line(depth, f"{total} = 0.0")
         inner = self.over(body.bound, depth)
         target = self.element(definition.name, at)
-        shifted = f"{self.scalar(body.body, 1)} - {largest}"
+        shifted = f"{self.value(body.body, 1)} - {largest}"
         if body.kind == "softmax":
             self.line(inner, f"{target} = {self.call('exp', shifted)}")
             self.line(inner, f"{total} += {target}")
@@ -434,20 +501,5 @@ class Writer:
         self.taken = before
 
 
-def _delimited(call: str, number: int) -> bool:
-    """Whether an argument stands between brackets or commas wherever a call's form has it."""
-    places = call.count(f"{{{number}}}")
-    return len(re.findall(rf"(?:\(|, )\{{{number}\}}(?=\)|,)", call)) == places
-
-
 def _is_negative(text: str) -> bool:
     return text.startswith("-") and " " not in text
-
-
-def _number(value: int | float, outer: int) -> str:
-    if value != value:
-        return "np.nan"
-    if value in (float("inf"), float("-inf")):
-        return "np.inf" if value > 0 else "(-np.inf)"
-    text = repr(float(value))
-    return f"({text})" if value < 0 and outer else text
