@@ -163,5 +163,17 @@ f = dot(v, x) + 2*sum(log(diag(L)))
 """,
         by_factor,
     ),
+    "parts of arrays": (
+        """\
+x: input[n]
+A: param[n + 1, n + 1]
+b: param[n + 1]
+y = solve(A[:n, :n] + 3*eye(n), b[1:]) + inv(A + 4*eye(n + 1))[1:, 1:] @ x
+""",
+        lambda t, x, A, b: (
+            t.linalg.solve(A[:-1, :-1] + 3 * eye(t, A[1:, 1:]), b[1:])
+            + t.linalg.inv(A + 4 * eye(t, A))[1:, 1:] @ x
+        ),
+    ),
     "a sparse variational Gaussian process": (VARIATIONAL, variational),
 }

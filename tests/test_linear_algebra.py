@@ -268,6 +268,11 @@ return Y, f
     assert compiled.vjp({"A": A, "b": b}, (Y, f))["b"].shape == (0, 2)
 
 
+def test_a_part_of_an_array_gets_a_name():
+    compiled = compiled_plainly("A: param[5, 5]\nb: param[5]\ny = solve(A[:3, :3], b[:3])", wrt="b")
+    np.testing.assert_allclose(compiled.forward(2 * np.eye(5), np.arange(5.0)), [0, 0.5, 1])
+
+
 def test_a_right_side_without_columns():
     compiled = compiled_plainly("A: param[n, n]\nB: input[n, k]\nY = solve(A, B)", wrt="all")
     assert compiled.forward(A=np.eye(2), B=np.zeros((3, 2, 0))).shape == (3, 2, 0)

@@ -27,6 +27,7 @@ from symgrad.check.tree import (
     leaf_of,
     scalar_of,
 )
+from symgrad.dims import Dim
 from symgrad.errors import InternalError, Span
 from symgrad.program import (
     Access,
@@ -63,7 +64,10 @@ INNER = "'"
 
 @dataclass(slots=True)
 class Flattener:
-    """The definitions made so far, and the names and indices they use."""
+    """The definitions made so far, and the names and indices they use.
+
+    `shapes` are the axes of the declared arrays, the batch among them.
+    """
 
     batch: Index
     supply: Supply
@@ -71,6 +75,7 @@ class Flattener:
     definitions: list[Definition] = field(default_factory=list)
     known: dict[tuple[object, ...], str] = field(default_factory=dict)
     span: Span = NOWHERE
+    shapes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
 
     def snapshot(self) -> tuple[list[Definition], dict[tuple[object, ...], str], set[str]]:
         """Return what a trial may change."""
@@ -262,10 +267,16 @@ class Flattener:
         return self.read(made, tuple(there.get(i, Affine.of(i)) for i in free))
 
     def whole(self, tree: Tree, axes: tuple[Index, ...]) -> Access:
-        """Return a tree as an access of distinct bare indices, `axes` among them."""
+        """Return a tree as an access of distinct bare indices, `axes` among them.
+
+        They run over the whole array: a part of one gets a name.
+        """
         if isinstance(tree, Access):
-            bare = [p.bare if isinstance(p, Affine) else None for p in tree.at]
-            if None not in bare and len(set(bare)) == len(bare) and set(axes) <= set(bare):
+            bare = [p.bare for p in tree.at if isinstance(p, Affine) and p.bare is not None]
+            made = next((d for d in self.definitions if d.name == tree.array), None)
+            dims = self.shapes.get(tree.array) if made is None else [i.dim for i in made.indices]
+            whole = dims is not None and [i.dim for i in bare] == list(dims)
+            if whole and len(set(bare)) == len(bare) and set(axes) <= set(bare):
                 return tree
         free = (i for i in free_of(tree) if i != self.batch and i not in axes)
         every = (*sorted(free, key=lambda i: i.serial), *axes)
