@@ -23,9 +23,11 @@ from symgrad.check.tree import (
     adds_up,
     free_of,
     has_reduction,
+    is_direct,
     is_leaf,
     leaf_of,
     scalar_of,
+    stack_of,
 )
 from symgrad.dims import Dim
 from symgrad.errors import InternalError, Span
@@ -132,7 +134,7 @@ class Flattener:
             bare = tuple(i for i in at if i is not None and i in axes and i not in inner)
             if len(set(bare)) == len(at):
                 return Rowwise(cast(Any, tree.kind), tree.bound, self.access(tree.body), bare)
-        if isinstance(tree, Whole) and _is_direct(tree, axes, self.batch):
+        if isinstance(tree, Whole) and is_direct(tree, axes, self.batch):
             pairs = zip(tree.operands, tree.axes, strict=True)
             operands = tuple(self.whole(operand, matrix) for operand, matrix in pairs)
             own = axes[len(axes) - len(tree.at) :]
@@ -285,7 +287,7 @@ class Flattener:
 
     def _extract_whole(self, tree: Whole) -> Access:
         """Name a function of whole matrices, stacked over the free indices of its operands."""
-        stack = tuple(i for i in _stack_of(tree) if i != self.batch)
+        stack = tuple(i for i in stack_of(tree) if i != self.batch)
         letters = (c for c in FREE_LETTERS if c not in {i.name for i in stack})
         own = tuple(self.supply.fresh(next(letters), dim) for dim in tree.dims)
         moved = replace(tree, at=tuple(Affine.of(i) for i in own))
@@ -321,20 +323,6 @@ class Flattener:
             return place(access, dict(zip(own, at, strict=True)))
 
         return Value(value.axes, element, value.mask, plain=True)
-
-
-def _stack_of(tree: Whole) -> tuple[Index, ...]:
-    """Return the indices over which its matrices are stacked, by serial."""
-    found = free_of(replace(tree, at=()))
-    return tuple(sorted(found, key=lambda i: i.serial))
-
-
-def _is_direct(tree: Whole, axes: tuple[Index, ...], batch: Index) -> bool:
-    """Whether `axes` are the stack and then the result's own axes, each once."""
-    own = tuple(p.bare if isinstance(p, Affine) else None for p in tree.at)
-    stack = {i for i in axes[: len(axes) - len(own)] if i != batch}
-    last = axes[len(axes) - len(own) :]
-    return own == last and stack == {i for i in _stack_of(tree) if i != batch}
 
 
 def place(tree: Tree, there: Mapping[Index, Position]) -> Tree:
