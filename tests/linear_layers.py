@@ -4,6 +4,21 @@ name -> (layer, function of torch and the declared arrays)
 """
 
 
+import warnings
+from dataclasses import replace
+
+import symgrad as sg
+from symgrad.build import load
+
+
+def compiled_plainly(text, **options):
+    """Return a compiled layer whose kernels run as plain Python: nothing waits for numba."""
+    compiled = sg.compile(text, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return replace(compiled, module=load(compiled.path, plain=True))
+
+
 def eye(t, like):
     return t.eye(like.shape[-1], dtype=like.dtype)
 
@@ -45,6 +60,7 @@ def variational(t, x, y, z, ell, amp, mu, root, noise):
     return fit - kl / 100
 
 
+SOLVE = "A: param[n, n]\nb: param[n]\ny = solve(A, b)"
 VARIATIONAL = """\
 x: input[d]
 y: input
@@ -162,6 +178,18 @@ v = solve(L.T, solve(L, x))
 f = dot(v, x) + 2*sum(log(diag(L)))
 """,
         by_factor,
+    ),
+    "parts of arrays": (
+        """\
+x: input[n]
+A: param[n + 1, n + 1]
+b: param[n + 1]
+y = solve(A[:n, :n] + 3*eye(n), b[1:]) + inv(A + 4*eye(n + 1))[1:, 1:] @ x
+""",
+        lambda t, x, A, b: (
+            t.linalg.solve(A[:-1, :-1] + 3 * eye(t, A[1:, 1:]), b[1:])
+            + t.linalg.inv(A + 4 * eye(t, A))[1:, 1:] @ x
+        ),
     ),
     "a sparse variational Gaussian process": (VARIATIONAL, variational),
 }

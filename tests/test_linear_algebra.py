@@ -4,45 +4,18 @@ Every layer below is held against automatic differentiation in float64, form by 
 agree to rtol 1e-9 of the largest entry, which leaves seven digits for the matrices' condition.
 """
 
-import importlib.util
-import warnings
 from collections import Counter
-from dataclasses import replace
-from itertools import pairwise
 
 import mpmath
 import numpy as np
 import pytest
-from linear_layers import LAYERS, VARIATIONAL
+from linear_layers import LAYERS, SOLVE, VARIATIONAL, compiled_plainly
 
 import symgrad as sg
-from symgrad.algebra.contraction import inner_sum
-from symgrad.build import load
-from symgrad.dims import Dim
-from symgrad.generation.gather import gather
-from symgrad.program import (
-    Access,
-    Affine,
-    Definition,
-    Delta,
-    Number,
-    Primitive,
-    Supply,
-    Term,
-)
 from symgrad.proof.matrices import of_matrices
 
 SIZES = {"n": 4, "m": 3, "k": 2, "d": 2}
-SOLVE = "A: param[n, n]\nb: param[n]\ny = solve(A, b)"
 ONES = {"n": 1, "m": 2, "k": 1, "d": 1}
-
-
-def compiled_plainly(text, **options):
-    """Return a compiled layer whose kernels run as plain Python: nothing waits for numba."""
-    compiled = sg.compile(text, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return replace(compiled, module=load(compiled.path, plain=True))
 
 
 def arrays_for(layer, sizes, batch, dtype=np.float64, seed=0):
@@ -147,107 +120,6 @@ def test_a_layer_that_is_singular_everywhere_is_refused_with_the_reason():
         sg.compile("x: input[n]\nf = det(outer(x, x))", wrt="all", dims={"n": 3})
 
 
-# ------------------------------------------------------------------ numbers that are refused
-
-SINGULAR = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]
-REFUSED = {
-    "inverse": ("A: {role}[n, n]\nY = inv(A)", "in Y = inv(A), A is singular"),
-    "solution": ("A: {role}[n, n]\ny = solve(A, ones(n))", "in y = solve(A, "),
-    "transposed": ("A: {role}[n, n]\ny = solve(A.T, ones(n))", "in y = solve(A.T, "),
-    "log determinant": ("A: {role}[n, n]\nf = logdet(A)", "in f = logdet(A), A is singular"),
-    "factor": ("A: {role}[n, n]\nL = cholesky(A)", "is not positive definite"),
-}
-
-
-MATRICES = {"zeros": np.zeros((3, 3)), "ones": np.ones((3, 3)), "rank 2": np.array(SINGULAR)}
-
-
-@pytest.mark.parametrize("role", ["param", "input"])
-@pytest.mark.parametrize(
-    ("name", "matrix"),
-    [  # the determinant of rank 2 is no zero after rounding, and has a logarithm
-        (n, m) for n in REFUSED for m in MATRICES if (n, m) != ("log determinant", "rank 2")
-    ],
-)
-def test_singular_input_is_refused_by_name_and_sample(name, role, matrix):
-    text, message = REFUSED[name]
-    compiled = compiled_plainly(text.format(role=role), wrt="all")
-    bad = MATRICES[matrix]
-    arrays = np.stack([bad + 30 * np.eye(3), bad]) if role == "input" else bad
-    with pytest.raises(sg.ArgumentError) as caught:
-        compiled.forward(A=arrays)
-    assert str(caught.value).startswith("layer: in ")
-    assert message in str(caught.value)
-    assert ("(sample 1)" in str(caught.value)) == (role == "input")
-
-
-def test_the_place_in_a_stack_is_named():
-    compiled = compiled_plainly("A: param[m, n, n]\nY = inv(A)", wrt="all")
-    A = np.stack([np.eye(2), np.ones((2, 2))])
-    with pytest.raises(sg.ArgumentError, match=r"A is singular at \[1\]"):
-        compiled.forward(A)
-
-
-def test_a_determinant_may_be_zero_but_has_no_slope_there():
-    compiled = compiled_plainly("A: input[n, n]\nf = det(A)", wrt="all")
-    A = np.stack([np.eye(2), np.ones((2, 2))])
-    np.testing.assert_array_equal(compiled.forward(A), [1.0, 0.0])
-    with pytest.raises(sg.ArgumentError, match=r"in inv\(A\), A is singular \(sample 1\)"):
-        compiled.vjp(A, np.ones(2))
-
-
-def test_a_standalone_module_raises_its_own_error(tmp_path):
-    compiled = sg.compile("A: param[n, n]\nY = inv(A)", wrt="all")
-    file = tmp_path / "alone.py"
-    file.write_text(compiled.source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("alone", file)
-    alone = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(alone)
-    assert not issubclass(alone.ArgumentError, sg.SymgradError)
-    with pytest.raises(alone.ArgumentError, match="A is singular"):
-        alone.forward(np.zeros((2, 2)))
-
-
-@pytest.mark.parametrize("n", [2, 3, 5, 8, 20])
-def test_rank_deficient_matrices_are_refused_though_no_pivot_is_zero(n):
-    compiled = compiled_plainly("A: input[n, n]\nb: param[n]\ny = solve(A, b)", wrt="all")
-    rng = np.random.default_rng(n)
-    for _ in range(50):
-        A = rng.normal(size=(n, n - 1)) @ rng.normal(size=(n - 1, n))
-        with pytest.raises(sg.ArgumentError, match="singular"):
-            compiled.forward(A=A[None], b=np.ones(n))
-
-
-@pytest.mark.parametrize(
-    "A",
-    [
-        np.diag([1.0, 1e-200, 1e200]),
-        1 / (np.arange(8)[:, None] + np.arange(8) + 1.0),
-        np.tril(np.ones((6, 6))) * np.logspace(0, 40, 6),
-        np.eye(4)[[2, 0, 3, 1]] * 1e-300,
-    ],
-    ids=["units", "Hilbert", "columns", "permutation"],
-)
-def test_badly_scaled_matrices_are_solved(A):
-    compiled = compiled_plainly(SOLVE, wrt="all")
-    x = np.ones(len(A))
-    np.testing.assert_allclose(compiled.forward(A=A, b=A @ x), x, rtol=1e-5)
-
-
-def test_nan_goes_through():
-    compiled = compiled_plainly("A: input[n, n]\ny = solve(A, ones(n))", wrt="all")
-    A = np.stack([np.eye(2), np.full((2, 2), np.nan)])
-    y = compiled.forward(A)
-    assert np.all(y[0] == 1)
-    assert np.all(np.isnan(y[1]))
-
-
-def test_log_of_a_negative_determinant_is_nan():
-    compiled = compiled_plainly("A: input[n, n]\nf = logdet(A)", wrt="all")
-    values = compiled.forward(np.stack([np.diag([2.0, -1.0]), np.diag([2.0, 1.0])]))
-    np.testing.assert_allclose(values, [np.nan, np.log(2)])
-
-
 # ------------------------------------------------------------------ sizes, dtypes, digits
 
 
@@ -266,6 +138,11 @@ return Y, f
     np.testing.assert_array_equal(f, [1.0, 1.0, 1.0])
     assert compiled.jacobian(A=A, b=b)["f", "A"].dense().shape == (3, 0, 0)
     assert compiled.vjp({"A": A, "b": b}, (Y, f))["b"].shape == (0, 2)
+
+
+def test_a_part_of_an_array_gets_a_name():
+    compiled = compiled_plainly("A: param[5, 5]\nb: param[5]\ny = solve(A[:3, :3], b[:3])", wrt="b")
+    np.testing.assert_allclose(compiled.forward(2 * np.eye(5), np.arange(5.0)), [0, 0.5, 1])
 
 
 def test_a_right_side_without_columns():
@@ -461,122 +338,3 @@ def test_misuse_is_explained(line, error, message):
         sg.derive(f"x: input[n]\nW: param[n, m]\nA: param[n, n]\n{line}", wrt="all")
     assert message in str(caught.value)
     assert "^" in str(caught.value)
-
-
-# ------------------------------------------------------------------ the order of long products
-
-
-def indices_named(letters, dim="n"):
-    supply = Supply(10)
-    return [supply.fresh(letter, Dim.of(dim)) for letter in letters]
-
-
-def read(name, *at):
-    return Access(name, tuple(Affine.of(i) for i in at))
-
-
-def test_a_chain_of_matrices_is_multiplied_pair_by_pair():
-    i, j, k, m = indices_named("ijkm")
-    term = Term((j, k), (Number(2), read("A", i, j), read("B", j, k), read("C", k, m)))
-    inner, rest = inner_sum(term)
-    assert inner == Term((j,), (read("A", i, j), read("B", j, k)))
-    assert rest == (Number(2), read("C", k, m))
-
-
-def test_the_side_with_a_vector_is_summed_first():
-    i, j, k = indices_named("ijk")
-    inner, rest = inner_sum(Term((j, k), (read("A", i, j), read("B", j, k), read("c", k))))
-    assert inner == Term((k,), (read("B", j, k), read("c", k)))
-    assert rest == (read("A", i, j),)
-
-
-def test_loops_that_are_as_good_stay():
-    i, j, k = indices_named("ijk")
-    for factors in (
-        (read("A", i, j), read("B", j, k)),
-        (read("g", j), read("D", j), read("W", j, k)),
-        (read("a", j), read("b", j), read("c", j), Delta(Affine.of(i), Affine.of(j))),
-    ):
-        assert inner_sum(Term((j,), factors)) is None
-
-
-def test_small_literal_sizes_count_as_they_are():
-    (i, m), (j, k) = indices_named("im"), indices_named("jk", 2)
-    factors = (read("A", i, j), read("B", j, k), read("C", k, m))
-    assert inner_sum(Term((j, k), factors)) is None
-
-
-def test_sums_without_a_common_index_are_apart():
-    i, j, k, m = indices_named("ijkm")
-    inner, rest = inner_sum(Term((k, m), (read("A", k, i), read("B", j, m))))
-    assert inner == Term((k,), (read("A", k, i),))
-    assert rest == (read("B", j, m),)
-
-
-def test_the_pair_without_a_common_index_is_not_taken_first():
-    i, j, k, m, o = indices_named("ijkmo")
-    factors = (read("Y", i, k), read("G", o, i, j), read("Y", m, j))
-    inner, rest = inner_sum(Term((i, j), factors))
-    assert inner == Term((i,), factors[:2])
-    assert rest == factors[2:]
-
-
-def test_many_factors_take_no_time():
-    at = indices_named("abcdefghijklmnop")
-    factors = tuple(read("A", a, b) for a, b in pairwise(at))
-    inner, rest = inner_sum(Term(tuple(at[1:-1]), factors))
-    assert inner == Term((at[1],), factors[:2])
-    assert rest == factors[2:]
-
-
-def test_no_nest_is_deeper_than_the_jacobian_and_one_sum():
-    """The Jacobian has a sample, an output and two parameter axes; every sum adds one loop."""
-    text = "S: param[n, n]\nb: input[n]\ny = cholesky(S) @ (inv(S) @ b)"
-    source = compiled_plainly(text, wrt="all").source
-    kernels = source.split("# ------", 5)[4]
-    depths = [len(line) - len(line.lstrip()) for line in kernels.split("\n") if " for " in line]
-    assert max(depths) // 4 == 5
-
-
-# ------------------------------------------------------------------ systems of one matrix
-
-
-def solving(name, matrix, right, turned=False):
-    i, j, k, out = indices_named(["i", "j", "k", "o"])
-    rows = (j, i) if turned else (i, j)
-    body = Primitive("solve", (read(matrix, i, j), read(right, k)), (rows, (k,)), (out,))
-    return Definition(name, (out,), body)
-
-
-def copying(name, other):
-    (i,) = indices_named("i")
-    return Definition(name, (i,), (Term((), (read(other, i),)),))
-
-
-def names_of(groups):
-    return [tuple(d.name for d in group) for group in groups]
-
-
-def test_independent_systems_of_one_matrix_are_gathered():
-    made = [
-        solving("x", "A", "b"), copying("u", "x"), copying("c", "b"), solving("y", "A", "c"),
-        copying("v", "y"),
-    ]
-    assert names_of(gather(made)) == [("c",), ("x", "y"), ("u",), ("v",)]
-
-
-def test_a_system_waits_for_none_that_needs_it():
-    made = [solving("x", "A", "b"), copying("u", "x"), solving("y", "A", "u")]
-    assert names_of(gather(made)) == [("x",), ("u",), ("y",)]
-    crossed = [
-        solving("x", "A", "b"), solving("p", "C", "b"), solving("q", "C", "x"),
-        solving("y", "A", "p"),
-    ]  # one of the two pairs can be had, both would wait for each other
-    assert names_of(gather(crossed)) == [("x",), ("p", "q"), ("y",)]
-
-
-def test_other_matrices_and_triangular_ones_are_left_alone():
-    made = [solving("x", "A", "b"), solving("y", "A", "b", turned=True), solving("z", "C", "b")]
-    assert names_of(gather(made)) == [("x",), ("y",), ("z",)]
-    made = [solving("x", "A", "b"), solving("y", "A", "c")]
-    assert names_of(gather(made, frozenset("A"))) == [("x",), ("y",)]

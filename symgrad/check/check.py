@@ -144,7 +144,8 @@ def _context(
     bindings = {name: to for name, to in functions.items() if isinstance(to, str)}
     for name, to in bindings.items():
         _require_bindable(name, to, macros)
-    flat = Flattener(batch, supply, taken)
+    shapes = {a.name: (BATCH, *a.axes) if a.batched else a.axes for a in arrays}
+    flat = Flattener(batch, supply, taken, shapes=shapes)
     context = Context(layer, supply, batch, flat, macros, bindings, sizes, {})
     context.dim_spans = spans
     context.constants = {a.name: _declared(a, context) for a in arrays if a.role == "const"}

@@ -24,10 +24,13 @@ from symgrad.check.tree import (
     adds_up,
     free_of,
     has_reduction,
+    is_direct,
     is_leaf,
     leaf_of,
     scalar_of,
+    stack_of,
 )
+from symgrad.dims import Dim
 from symgrad.errors import InternalError, Span
 from symgrad.program import (
     Access,
@@ -64,7 +67,10 @@ INNER = "'"
 
 @dataclass(slots=True)
 class Flattener:
-    """The definitions made so far, and the names and indices they use."""
+    """The definitions made so far, and the names and indices they use.
+
+    `shapes` are the axes of the declared arrays, the batch among them.
+    """
 
     batch: Index
     supply: Supply
@@ -72,6 +78,7 @@ class Flattener:
     definitions: list[Definition] = field(default_factory=list)
     known: dict[tuple[object, ...], str] = field(default_factory=dict)
     span: Span = NOWHERE
+    shapes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
 
     def snapshot(self) -> tuple[list[Definition], dict[tuple[object, ...], str], set[str]]:
         """Return what a trial may change."""
@@ -128,7 +135,7 @@ class Flattener:
             bare = tuple(i for i in at if i is not None and i in axes and i not in inner)
             if len(set(bare)) == len(at):
                 return Rowwise(cast(Any, tree.kind), tree.bound, self.access(tree.body), bare)
-        if isinstance(tree, Whole) and _is_direct(tree, axes, self.batch):
+        if isinstance(tree, Whole) and is_direct(tree, axes, self.batch):
             pairs = zip(tree.operands, tree.axes, strict=True)
             operands = tuple(self.whole(operand, matrix) for operand, matrix in pairs)
             own = axes[len(axes) - len(tree.at) :]
@@ -266,10 +273,16 @@ class Flattener:
         return self.read(made, tuple(there.get(i, Affine.of(i)) for i in free))
 
     def whole(self, tree: Tree, axes: tuple[Index, ...]) -> Access:
-        """Return a tree as an access of distinct bare indices, `axes` among them."""
+        """Return a tree as an access of distinct bare indices, `axes` among them.
+
+        They run over the whole array: a part of one gets a name.
+        """
         if isinstance(tree, Access):
-            bare = [p.bare if isinstance(p, Affine) else None for p in tree.at]
-            if None not in bare and len(set(bare)) == len(bare) and set(axes) <= set(bare):
+            bare = [p.bare for p in tree.at if isinstance(p, Affine) and p.bare is not None]
+            made = next((d for d in self.definitions if d.name == tree.array), None)
+            dims = self.shapes.get(tree.array) if made is None else [i.dim for i in made.indices]
+            whole = dims is not None and [i.dim for i in bare] == list(dims)
+            if whole and len(set(bare)) == len(bare) and set(axes) <= set(bare):
                 return tree
         free = (i for i in free_of(tree) if i != self.batch and i not in axes)
         every = (*sorted(free, key=lambda i: i.serial), *axes)
@@ -278,7 +291,7 @@ class Flattener:
 
     def _extract_whole(self, tree: Whole) -> Access:
         """Name a function of whole matrices, stacked over the free indices of its operands."""
-        stack = tuple(i for i in _stack_of(tree) if i != self.batch)
+        stack = tuple(i for i in stack_of(tree) if i != self.batch)
         letters = (c for c in FREE_LETTERS if c not in {i.name for i in stack})
         own = tuple(self.supply.fresh(next(letters), dim) for dim in tree.dims)
         moved = replace(tree, at=tuple(Affine.of(i) for i in own))
@@ -325,20 +338,6 @@ def guarded(tree: Tree) -> tuple[tuple[Guard | Delta, ...], Tree]:
             return ((), tree) if found is None else (found[0], yes if no == Number(0) else no)
         case _:
             return (), tree
-
-
-def _stack_of(tree: Whole) -> tuple[Index, ...]:
-    """Return the indices over which its matrices are stacked, by serial."""
-    found = free_of(replace(tree, at=()))
-    return tuple(sorted(found, key=lambda i: i.serial))
-
-
-def _is_direct(tree: Whole, axes: tuple[Index, ...], batch: Index) -> bool:
-    """Whether `axes` are the stack and then the result's own axes, each once."""
-    own = tuple(p.bare if isinstance(p, Affine) else None for p in tree.at)
-    stack = {i for i in axes[: len(axes) - len(own)] if i != batch}
-    last = axes[len(axes) - len(own) :]
-    return own == last and stack == {i for i in _stack_of(tree) if i != batch}
 
 
 def place(tree: Tree, there: Mapping[Index, Position]) -> Tree:

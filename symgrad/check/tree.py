@@ -7,7 +7,7 @@ Slices, transposes and broadcasts are maps of positions, so they cost nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 from symgrad.dims import Dim
@@ -250,3 +250,17 @@ def size(dim: Dim) -> Tree:
 def over(dim: Dim) -> Tree:
     """Return one over a size: what makes a sum a mean."""
     return Node("div", (Number(1), size(dim)))
+
+
+def stack_of(tree: Whole) -> tuple[Index, ...]:
+    """Return the indices over which its matrices are stacked, by serial."""
+    found = free_of(replace(tree, at=()))
+    return tuple(sorted(found, key=lambda i: i.serial))
+
+
+def is_direct(tree: Whole, axes: tuple[Index, ...], batch: Index) -> bool:
+    """Whether `axes` are the stack and then the result's own axes, each once."""
+    own = tuple(p.bare if isinstance(p, Affine) else None for p in tree.at)
+    stack = {i for i in axes[: len(axes) - len(own)] if i != batch}
+    last = axes[len(axes) - len(own) :]
+    return own == last and stack == {i for i in stack_of(tree) if i != batch}

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.errors import InternalError
 from symgrad.program import (
+    BATCH,
     Access,
     Affine,
     Definition,
@@ -46,6 +47,7 @@ def verify(program: Program) -> Program:
             _verify_definition(made, program.batch, ranks)
             _verify_steps(made, unit, program.batch)
             ranks[made.name] = len(made.indices)
+    _verify_primitives(program)
     for name in program.outputs:
         _require(program.definition(name) is not None, f"the output {name} is not defined")
     for condition in program.conditions:
@@ -65,7 +67,9 @@ def _verify_definition(made: Definition, batch: Index, ranks: Mapping[str, int])
         return
     _verify_bound(made, made.body.bound)
     if isinstance(made.body, Primitive):
-        _verify_primitive(made, made.body, ranks)
+        for operand, axes in zip(made.body.operands, made.body.axes, strict=True):
+            stack = free - frozenset(made.body.at)
+            _verify_scalar(operand, stack | frozenset(axes), ranks, made.name)
         return
     _require(isinstance(made.body.body, Access), f"{made.name} reduces more than an access")
     seen = free | frozenset(made.body.bound)
@@ -96,15 +100,19 @@ def _verify_steps(made: Definition, unit: Sequence[Definition], batch: Index) ->
                 _require(known, f"{made.name} reads {node.array} at a step not done yet")
 
 
-def _verify_primitive(made: Definition, body: Primitive, ranks: Mapping[str, int]) -> None:
-    """Its own axes stand last; operands read whole arrays over their axes and the stack's."""
-    stack = made.indices[: len(made.indices) - len(body.at)]
-    _require(made.indices == (*stack, *body.at), f"{made.name} has its own axes not last")
-    for operand, axes in zip(body.operands, body.axes, strict=True):
-        bare = [p.bare if isinstance(p, Affine) else None for p in operand.at]
-        whole = None not in bare and len(set(bare)) == len(bare) and set(axes) <= set(bare)
-        _require(whole, f"{made.name} reads a part of {operand.array}")
-        _verify_scalar(operand, frozenset((*stack, *axes)), ranks, made.name)
+def _verify_primitives(program: Program) -> None:
+    """Functions of whole matrices have their own axes last; operands are whole arrays."""
+    shapes = {a.name: (BATCH, *a.axes) if a.batched else a.axes for a in program.arrays}
+    for made in program.definitions:
+        if isinstance(made.body, Primitive):
+            own = made.indices[len(made.indices) - len(made.body.at) :]
+            _require(own == made.body.at, f"{made.name} has its own axes not last")
+            for operand in made.body.operands:
+                bare = [p.bare for p in operand.at if isinstance(p, Affine) and p.bare is not None]
+                over = tuple(i.dim for i in bare)
+                whole = over == shapes[operand.array] and len(set(bare)) == len(bare)
+                _require(whole, f"{made.name} reads a part of {operand.array}")
+        shapes[made.name] = tuple(i.dim for i in made.indices)
 
 
 def _verify_bound(made: Definition, bound: tuple[Index, ...]) -> None:
