@@ -158,6 +158,8 @@ class Expressions:
             ways += [self.called]
         if len(shape) > 1 and not scope:
             ways += [self.reshaped]
+        if len(shape) < 3 and self.rng.random() < 0.04:
+            ways = [self.of_matrices]
         return self.rng.choice(ways)(shape, depth - 1, scope)
 
     def unary(self, shape: Shape, depth: int, scope: Scope) -> str:
@@ -203,6 +205,19 @@ class Expressions:
         if self.rng.random() < 0.3:
             axes[self.rng.randrange(len(axes))] = "-1"
         return f"reshape({self.grow(inner, depth, scope)}, ({', '.join(axes)}))"
+
+    def of_matrices(self, shape: Shape, depth: int, scope: Scope) -> str:
+        """A function of a matrix that is well conditioned by construction."""
+        rng = self.rng
+        rows = shape[0] if shape else rng.choice(self.dims)
+        inner = self.grow((rows, rng.choice(self.dims)), min(depth, 1), scope)
+        root = self.pack(f"tanh({inner})")
+        even = f"{root} @ {root}.T + 2*eye({rows})"
+        if not shape:
+            return f"{rng.choice(['logdet', 'det'])}({even})"
+        if len(shape) == 2 and shape[0] == shape[1] and rng.random() < 0.6:
+            return f"{rng.choice(['inv', 'cholesky'])}({even})"
+        return f"solve({even}, {self.grow(shape, depth - 1, scope)})"
 
     def stopped(self, shape: Shape, depth: int, scope: Scope) -> str:
         inner = self.grow(shape, depth, scope)

@@ -27,6 +27,7 @@ from symgrad.program import (
     Number,
     Place,
     Position,
+    Primitive,
     Program,
     Reduce,
     Rowwise,
@@ -194,6 +195,8 @@ class _Run:
             return self.reduction(body, axes)
         if isinstance(body, Rowwise):
             return self.rowwise(body, axes)
+        if isinstance(body, Primitive):
+            return self.matrices(body, axes)
         total = torch.zeros(self.shape(axes), dtype=torch.float64)
         for term in body:
             layout = (*axes, *term.bound)
@@ -206,6 +209,28 @@ class _Run:
                 product = torch.where(self.scalar(mask, layout) != 0, product, 0.0)
             total = total + _sum_to(product.expand(self.shape(layout)), len(axes))
         return total
+
+    def matrices(self, body: Primitive, axes: Layout) -> Tensor:
+        stack = axes[: len(axes) - len(body.at)]
+        first, *others = (
+            self.full(operand, (*stack, *own))
+            for operand, own in zip(body.operands, body.axes, strict=True)
+        )
+        match body.kind:
+            case "inv":
+                return torch.linalg.inv(first)
+            case "det":
+                return torch.linalg.det(first)
+            case "logdet":
+                return torch.logdet(first)
+            case "cholesky":
+                return torch.linalg.cholesky((first + first.mT) / 2)
+            case "solve":
+                vector = others[0].ndim < first.ndim
+                right = others[0].unsqueeze(-1) if vector else others[0]
+                found = torch.linalg.solve(first, right)
+                return found.squeeze(-1) if vector else found
+        raise Unsupported(body.kind)
 
     def full(self, scalar: Scalar, layout: Layout) -> Tensor:
         return self.scalar(scalar, layout).expand(self.shape(layout))
