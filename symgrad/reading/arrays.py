@@ -235,7 +235,7 @@ class MatrixWriter:
         match definition.body:
             case tuple():
                 return self.terms(definition.body, target)
-            case Rowwise(kind, bound, inner, at) if len(at) == 1 and at[0] == target[-1]:
+            case Rowwise(kind, bound, inner, at) if len(at) == 1 and at == target[-1:]:
                 inside = substitute(
                     inner, {b: Affine.of(a) for b, a in zip(bound, at, strict=True)}
                 )
