@@ -40,6 +40,7 @@ from symgrad.parse import parse
 from symgrad.plan import plan
 from symgrad.program import Apply, Program, scalars_of, walk
 from symgrad.proof.interpret import evaluate_jacobian, interpret
+from symgrad.recompute import recomputed, trade
 from symgrad.select import Wrt, select
 from symgrad.show import show, show_jacobian
 from symgrad.show_plan import show_plan
@@ -167,6 +168,7 @@ def compile(
     path: str | Path | None = None,
     check: bool = True,
     check_domain: bool = False,
+    recompute: str | Sequence[str] | None = None,
     seed: int = 0,
     **beside: Any,
 ) -> Compiled:
@@ -174,7 +176,9 @@ def compile(
 
     The module is written to `path`, or kept in the cache; with `check` its derivatives are
     compared with finite differences first (once per text and version), and a module that fails is
-    not handed out. `check_domain` makes every call test the layer's asserts. `inputs`, `params`,
+    not handed out. `check_domain` makes every call test the layer's asserts. `recompute` names
+    definitions (or globs) that `vjp`, `vjp_per_sample`, `gradient` and `pullback` compute again on
+    the way back instead of storing them, see `symgrad.recompute.trade`. `inputs`, `params`,
     `consts` and `name` may stand beside a text, as in `layer`.
     Raises any SymgradError.
     """
@@ -186,6 +190,9 @@ def compile(
     _require_bound(program, read)
     derivation = derive_program(program, select(program, wrt))
     made = forms(derivation, check_domain=check_domain)
+    if recompute is not None:
+        again = recomputed(derivation.program, recompute)
+        made, options = trade(made, again), {**options, "recompute": again}
     source = _emit(made, options, None)
     report = None
     if check:
@@ -264,6 +271,9 @@ def _from_module(path: str) -> Compiled:
     read = parse(str(module.LAYER), name=Path(path).stem)
     program, options = _program(read, module.OPTIONS["functions"], module.OPTIONS["dims"])
     made = forms(derive_program(program, select(program, list(module.WRT))))
+    again = module.OPTIONS.get("recompute")
+    if again is not None:
+        made, options = trade(made, again), {**options, "recompute": again}
     text = Path(path).read_text(encoding="utf-8")
     source = _emit(made, options, None)
     return Compiled(read, made, module, Path(path), text, source.captions, None, tuple(module.WRT))
@@ -271,7 +281,7 @@ def _from_module(path: str) -> Compiled:
 
 def _program(
     read: Layer, functions: Mapping[str, Any] | None, dims: Dims | None
-) -> tuple[Program, dict[str, dict[str, Any]]]:
+) -> tuple[Program, dict[str, Any]]:
     """Return the program of a layer, and the options as plain values that a module can hold."""
     sizes = sizes_of(dims, read)
     bindings = bindings_of(functions, read)

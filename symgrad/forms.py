@@ -14,6 +14,7 @@ from dataclasses import replace as _replace
 from symgrad.algebra.contract import contract
 from symgrad.algebra.order import arrange
 from symgrad.algebra.partials import local_partials
+from symgrad.algebra.segments import Trade
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.derive import Names, Sweep, depends, own_indices
 from symgrad.program import (
@@ -51,12 +52,16 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A runnable list of definitions; `given` are arrays passed in beside the declared ones."""
+    """A runnable list of definitions; `given` are arrays passed in beside the declared ones.
+
+    `owners` says which definition an array is the adjoint of.
+    """
 
     name: str
     definitions: tuple[Definition, ...]
     results: tuple[Result, ...]
     given: tuple[Array, ...] = ()
+    owners: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,10 @@ class Structured:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """All forms of one derivation."""
+    """All forms of one derivation; with a `trade` the way back computes some definitions again.
+
+    `saved` is what the way back reads of the forward pass; no index has a higher `serial`.
+    """
 
     program: Program
     derivation: Derivation
@@ -135,7 +143,9 @@ class Forms:
     vjp_per_sample: Form
     jvp: Form
     saved: tuple[str, ...]
+    serial: int
     domain: Form | None = None
+    trade: Trade | None = None
 
 
 def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
@@ -174,6 +184,7 @@ def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
         per_sample,
         jvp,
         tuple(saved),
+        supply.serial,
         domain,
     )
 
@@ -396,7 +407,8 @@ def _vjp(derivation: Derivation, names: Names, supply: Supply, per_sample: bool)
         handed.append(Result((name,), definition.name, indices))
     everything = (*program.definitions, *sweep.definitions, *closing)
     name = "vjp_per_sample" if per_sample else "vjp"
-    return Form(name, needed(everything, [r.array for r in handed]), tuple(handed), seeds)
+    definitions = needed(everything, [r.array for r in handed])
+    return Form(name, definitions, tuple(handed), seeds, tuple(sweep.owners))
 
 
 def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:
