@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+from symgrad.algebra.order import arrange
 from symgrad.algebra.segments import (
     Carry,
     Clock,
@@ -33,6 +34,7 @@ from symgrad.program import (
     Access,
     Affine,
     Definition,
+    Index,
     Lookup,
     Position,
     Program,
@@ -228,7 +230,8 @@ class _Trader:
         inside = {d.name for d in needed((*forward.values(), *adjoints), [
             *(n for d in adjoints for n in reads(d)), *(r.array for r in form.results),
         ])}  # fmt: skip
-        rest = tuple(d for d in (*forward.values(), *adjoints) if d.name in inside)
+        again_ = [d for d in forward.values() if d.name in inside]
+        rest = (*self.rearranged(again_), *(d for d in adjoints if d.name in inside))
         read = tuple(n for d in rest for n in reads(d) if n in own and n not in inside)
         ahead = frozenset(forward) & inside
         found: list[Stage] = []
@@ -253,16 +256,29 @@ class _Trader:
             rest = behind
         return read, tuple(s for s in (*found, rest) if s)
 
-    def members(self, number: int, form: Form, rest: Sequence[Definition]) -> frozenset[str]:
-        """Return the members of a recurrence among `rest`, those of its adjoint with them."""
+    def members(
+        self, number: int, form: Form, rest: Sequence[Definition]
+    ) -> dict[str, Index]:
+        """Return the members of a recurrence among `rest` and of its adjoint, by their steps."""
         group = frozenset(self.groups[number])
+        forward = {n: loop.index for n in group - self.wholes if (loop := self.own[n].loop)}
         adjoint = {name for name, owner in form.owners if owner in group}
         loops = {d.loop.block for d in rest if d.loop and d.name in adjoint}
-        forward = group - self.wholes
-        return frozenset(
-            d.name for d in rest
-            if d.loop is not None and (d.name in forward or d.loop.block in loops)
-        )  # fmt: skip
+        found: dict[str, Index] = {}
+        for definition in rest:
+            if definition.name in forward:
+                found[definition.name] = forward[definition.name]
+            elif definition.loop is not None and definition.loop.block in loops:
+                found[definition.name] = definition.loop.index
+        return found
+
+    def rearranged(self, definitions: Sequence[Definition]) -> list[Definition]:
+        """Return forward definitions whose recurrences may have lost members that are whole."""
+        found: list[Definition] = []
+        for unit in blocks(definitions):
+            steps = {d.name: d.loop.index for d in unit if d.loop}
+            found += arrange(unit, steps, self.supply) if steps else unit
+        return found
 
     def tapped(self, definition: Definition) -> Definition:
         """Return a definition that reads single steps of a recurrence where they are kept."""
@@ -287,7 +303,7 @@ class _Trader:
         rest = needed(program.definitions, [*keep, *sources])
         found: list[Stage] = []
         for number, group in enumerate(self.groups):
-            members = frozenset(d.name for d in rest if d.name in group)
+            members = _steps(d for d in rest if d.name in group)
             if not members:
                 continue
             apart = {n for other in self.groups for n in other if other != group}
@@ -310,7 +326,7 @@ class _Trader:
         back: bool = False,
     ) -> tuple[Run, tuple[Definition, ...]]:
         """Return the walk through the segments, and the definitions behind it."""
-        first = next(i for i in found.steps.values())
+        first = next(iter(found.steps.values()))
         start, stop, steps, segment = self.cut
         step = self.supply.fresh("s", steps)
         time = Clock(first.dim, start, stop, steps, segment, step)
@@ -389,6 +405,11 @@ class _Trader:
         return found | {d.name: tuple(i.dim for i in d.indices) for d in everything}
 
 
+def _steps(definitions: Iterable[Definition]) -> dict[str, Index]:
+    """Return the index of the steps of each member of a recurrence."""
+    return {d.name: d.loop.index for d in definitions if d.loop is not None}
+
+
 def _runs(record: Record) -> list[Run]:
     return [stage for stage in record if isinstance(stage, Run)]
 
@@ -420,32 +441,51 @@ def _together(program: Program, names: tuple[str, ...]) -> bool:
     loops = [d.loop for d in program.definitions if d.name in names]
     if len({loop.index.dim for loop in loops if loop}) != 1:
         return False
-    found = stages(program.definitions, names)
+    found = stages(program.definitions, _steps(d for d in program.definitions if d.name in names))
     return not found.conflict
 
 
 def _divided(
     found: Stages, names: Names
 ) -> tuple[tuple[Definition, ...], tuple[Definition, ...]]:
-    """Take out of sums over steps what has nothing to do with the steps: it comes behind."""
-    along, added = [], []
+    """Take sums over steps apart: what is added up along with them, and what comes behind."""
+    along, added, behind = [], [], []
     for definition in found.along:
         body = definition.body
-        if definition.name in found.steps or not isinstance(body, tuple):
+        inside = tuple(range(len(body)) if isinstance(body, tuple) else ())
+        if isinstance(body, tuple) and definition.name not in found.steps:
+            inside = tuple(n for n in inside if _reads_any(body[n], found.steps))
+        if not isinstance(body, tuple) or len(inside) == len(body):
             along.append(definition)
             continue
-        inside = tuple(
-            t for t in body if any(a in found.steps for f in t.factors for a in arrays_of(f))
-        )
-        rest = tuple(t for t in body if t not in inside)
-        if not rest:
-            along.append(definition)
+        part, rest = _parted(definition, inside, names)
+        along.append(part)
+        added.append(rest)
+    for definition in found.behind:
+        if definition.name not in found.terms:
+            behind.append(definition)
             continue
-        name = names.new(f"{definition.name}_steps")
-        along.append(replace(definition, name=name, body=inside))
-        access = Access(name, tuple(Affine.of(i) for i in definition.indices))
-        added.append(replace(definition, body=(Term((), (access,)), *rest)))
-    return tuple(along), (*added, *found.behind)
+        part, rest = _parted(definition, found.terms[definition.name], names)
+        along.append(part)
+        behind.append(rest)
+    return tuple(along), (*added, *behind)
+
+
+def _reads_any(term: Term, names: Iterable[str]) -> bool:
+    return bool({a for f in term.factors for a in arrays_of(f)} & set(names))
+
+
+def _parted(
+    definition: Definition, inside: Sequence[int], names: Names
+) -> tuple[Definition, Definition]:
+    """Return some terms of a sum as a definition of their own, and the sum that reads it."""
+    body = definition.body
+    assert isinstance(body, tuple)
+    name = names.new(f"{definition.name}_steps")
+    access = Access(name, tuple(Affine.of(i) for i in definition.indices))
+    rest = tuple(term for n, term in enumerate(body) if n not in inside)
+    part = replace(definition, name=name, body=tuple(body[n] for n in inside))
+    return part, replace(definition, body=(Term((), (access,)), *rest))
 
 
 def _part(definition: Definition, part: str, axis: int | None) -> Part:

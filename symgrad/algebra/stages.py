@@ -7,8 +7,8 @@ it than a few neighbouring steps at a time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from symgrad.dims import Dim
 from symgrad.program import (
@@ -84,6 +84,7 @@ class Stages:
     """Definitions before, along with and behind a recurrence, each part in an order that can be run.
 
     `steps` has the step's index of all that is made step by step; the rest of `along` are sums.
+    `terms` numbers those terms of definitions behind it that can be added up along with it.
     `wholes` are arrays of `along` or of `apart` that something needs whole; `conflict` says that
     something along with the recurrence waits for its end.
     """
@@ -92,24 +93,25 @@ class Stages:
     along: tuple[Definition, ...]
     behind: tuple[Definition, ...]
     steps: dict[str, Index]
+    terms: dict[str, tuple[int, ...]]
     wholes: frozenset[str]
     conflict: bool
 
 
 def stages(
     definitions: Sequence[Definition],
-    members: Collection[str],
+    members: Mapping[str, Index],
     *,
     ahead: Collection[str] = (),
     apart: Collection[str] = (),
     keep: Collection[str] = (),
 ) -> Stages:
-    """Return what runs along with the recurrences `members`, all of one length.
+    """Return what runs along with the recurrences `members`, all of one length, by their steps.
 
     `ahead` names forward definitions where the others go back; `apart` the members of recurrences
     that run elsewhere; `keep` what is wanted whole anyway.
     """
-    sorting = _Sorting(definitions, frozenset(members), frozenset(ahead), frozenset(apart))
+    sorting = _Sorting(definitions, members, frozenset(ahead), frozenset(apart))
     sorting.needs(frozenset(keep))
     sorting.users()
     return sorting.result()
@@ -118,7 +120,7 @@ def stages(
 @dataclass(slots=True)
 class _Sorting:
     definitions: Sequence[Definition]
-    members: frozenset[str]
+    members: Mapping[str, Index]
     ahead: frozenset[str]
     apart: frozenset[str]
     table: dict[str, Definition] = field(init=False)
@@ -126,11 +128,11 @@ class _Sorting:
     stage: dict[str, str] = field(init=False)
     needed: set[str] = field(init=False)
     wholes: set[str] = field(default_factory=set)
+    terms: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.table = {d.name: d for d in self.definitions}
-        loops = {d.name: d.loop for d in self.definitions if d.name in self.members}
-        self.steps = {name: loop.index for name, loop in loops.items() if loop is not None}
+        self.steps = dict(self.members)
         self.stage = dict.fromkeys(self.members, "along")
         self.needed = self.ancestors()
 
@@ -253,6 +255,24 @@ class _Sorting:
                 if way and way[0] is not None:
                     self.steps[unit[0].name] = way[0]
             self.stage.update(dict.fromkeys(names, stage))
+            if stage == "behind":
+                self.partly(unit[0])
+
+    def partly(self, definition: Definition) -> None:
+        """Note which terms of a definition behind are sums that can be taken along."""
+        body = definition.body
+        if definition.loop or not isinstance(body, tuple) or definition.name in self.apart:
+            return
+        found = []
+        for number, term in enumerate(body):
+            alone = replace(definition, body=(term,))
+            below = set(reads(alone))
+            known = below & self.table.keys()
+            late = any(self.stage[n] == "behind" or self.adds_up(n) for n in known)
+            if not late and not below & self.apart and self.way(alone) == (None,):
+                found.append(number)
+        if found:
+            self.terms[definition.name] = tuple(found)
 
     def adds_up(self, name: str) -> bool:
         """Whether an array is complete only after the last step."""
@@ -264,9 +284,10 @@ class _Sorting:
         for definition in self.definitions:
             stage = self.stage[definition.name]
             local = stage == "along" and self.way(definition) is not None
+            taken = self.terms.get(definition.name, ())
             for reading in readings(definition):
                 own = self.steps.get(reading.array)
-                if own is None or local:
+                if own is None or local or reading.term in taken:
                     continue
                 axis = self.table[reading.array].indices.index(own)
                 if stage == "behind" and reading.fixed(axis) is not None:
@@ -278,4 +299,5 @@ class _Sorting:
             for stage in ("before", "along", "behind")
         )
         before, along, behind = parts
-        return Stages(before, along, behind, self.steps, frozenset(self.wholes), conflict)
+        wholes = frozenset(self.wholes)
+        return Stages(before, along, behind, self.steps, self.terms, wholes, conflict)
