@@ -176,6 +176,14 @@ def compile(
     wrt: Wrt = None,
     functions: Functions = None,
     dims: Dims = None,
+    recompute: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="definitions to compute again on the way back instead of storing them: names "
+            "or globs, separated by commas",
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="validate before handing the module out")
     ] = True,
@@ -189,6 +197,7 @@ def compile(
             wrt=_wrt(wrt),
             functions=_bindings(functions),
             dims=_sizes(dims),
+            recompute=_names(recompute),
             path=output,
             check=check,
         )
@@ -313,11 +322,18 @@ def _is_module(text: str) -> bool:
 
 def _wrt(options: list[str] | None) -> str | list[str]:
     """Return the selection: one word as it is, several as a list."""
-    names = [name.strip() for option in options or () for name in option.split(",")]
-    names = [name for name in names if name]
+    names = _names(options)
     if not names:
         return "params"
     return names[0] if len(names) == 1 else names
+
+
+def _names(options: list[str] | None) -> list[str] | None:
+    """Return the names that options give, separated by commas; None if there is no option."""
+    if options is None:
+        return None
+    names = [name.strip() for option in options for name in option.split(",")]
+    return [name for name in names if name]
 
 
 def _pairs(options: list[str] | None, option_name: str, example: str) -> dict[str, str]:

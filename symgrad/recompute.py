@@ -357,7 +357,7 @@ class _Trader:
         staged = replace(found, along=along)
         cutter = Cutter(time, staged, shapes, self.names, renamed, self.lags, kept)
         definitions = cutter.definitions()
-        carries = tuple(self.carry(c, back) for c in cutter.carries())
+        carries = tuple(self.carry(c, n, back) for n, c in cutter.carries())
         run = Run(
             time,
             back,
@@ -371,13 +371,13 @@ class _Trader:
         )
         return run, behind
 
-    def carry(self, carry: Carry, back: bool) -> Carry:
+    def carry(self, carry: Carry, array: str, back: bool) -> Carry:
         """Say where a carried array is kept: what forward had before a segment is read again."""
         if carry.later:
             return carry
-        if back and carry.array not in self.kept:
-            self.kept[carry.array] = self.common(f"{carry.array}_kept")
-        return replace(carry, kept=self.kept.get(carry.array), written=not back)
+        if back and array not in self.kept:
+            self.kept[array] = self.common(f"{array}_kept")
+        return replace(carry, kept=self.kept.get(array), written=not back)
 
     def refuse(self, found: Stages, number: int) -> None:
         """Raise CodegenError where something along with a recurrence waits for its end."""

@@ -289,8 +289,8 @@ class Cutter:
         there = Affine.of(self.clock.step) + self.clock.start
         return move_affine(affine, {time: there})
 
-    def carries(self) -> tuple[Carry, ...]:
-        """Return what is carried from one segment to the next."""
+    def carries(self) -> tuple[tuple[str, Carry], ...]:
+        """Return what is carried from one segment to the next, by array."""
         table = {d.name: d for d in self.stages.along}
         found = []
         for (array, later), name in self.carried.items():
@@ -298,7 +298,7 @@ class Cutter:
             dims = [i.dim for i in table[array].indices]
             dims[axis] = Dim.of(length)
             own = self.renamed.get(array, array)
-            found.append(Carry(name, own, axis, tuple(dims), length, later))
+            found.append((array, Carry(name, own, axis, tuple(dims), length, later)))
         return tuple(found)
 
 
