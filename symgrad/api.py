@@ -40,11 +40,12 @@ from symgrad.parse import parse
 from symgrad.plan import plan
 from symgrad.program import Apply, Program, scalars_of, walk
 from symgrad.proof.interpret import evaluate_jacobian, interpret
-from symgrad.recompute import recomputed, trade
+from symgrad.recompute import recomputed
 from symgrad.select import Wrt, select
 from symgrad.show import show, show_jacobian
 from symgrad.show_plan import show_plan
 from symgrad.syntax import Layer
+from symgrad.trade import trade
 from symgrad.validate import Report, validate
 
 LayerLike = Union[Layer, str, os.PathLike[str], Expression, tuple[Expression, ...]]
@@ -178,7 +179,7 @@ def compile(
     compared with finite differences first (once per text and version), and a module that fails is
     not handed out. `check_domain` makes every call test the layer's asserts. `recompute` names
     definitions (or globs) that `vjp`, `vjp_per_sample`, `gradient` and `pullback` compute again on
-    the way back instead of storing them, see `symgrad.recompute.trade`. `inputs`, `params`,
+    the way back instead of storing them, see `symgrad.trade.trade`. `inputs`, `params`,
     `consts` and `name` may stand beside a text, as in `layer`.
     Raises any SymgradError.
     """

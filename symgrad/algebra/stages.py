@@ -81,7 +81,7 @@ def _looked_up(position: Position, term: int, bound: tuple[Index, ...]) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Definitions before, along with and behind a recurrence, each part in an order that can be run.
+    """Definitions before, along with and behind a recurrence, each in an order that can be run.
 
     `steps` has the step's index of all that is made step by step; the rest of `along` are sums.
     `terms` numbers those terms of definitions behind it that can be added up along with it.

@@ -129,8 +129,8 @@ class Drivers:
             if isinstance(stage, Run):
                 batch, saved = self.forms.program.batch, self.forms.saved
                 lines += run_lines(stage, batch, shapes, self.book, saved)
-                made = (*stage.wholes, *stage.sums, *stage.taps)
-                shapes |= {part.name: part.dims for part in made}
+                shapes |= {part.name: part.dims for part in (*stage.wholes, *stage.sums)}
+                shapes |= {tap.name: tap.dims for tap in stage.taps}
             else:
                 lines += self.lines(stage, given, more=shapes)
                 shapes |= {d.name: tuple(i.dim for i in d.indices) for d in stage}

@@ -80,8 +80,8 @@ def _made(run: Run) -> list[str]:
     for part in run.wholes:
         kind = "np.int64" if part.whole_numbers else "dtype"
         lines.append(f"{code_name(part.name)} = np.empty({shape_text(part.dims)}, {kind})")
-    for made in (*run.sums, *run.taps):
-        lines.append(f"{code_name(made.name)} = np.zeros({shape_text(made.dims)}, dtype)")
+    ends = [*((p.name, p.dims) for p in run.sums), *((t.name, t.dims) for t in run.taps)]
+    lines += [f"{code_name(n)} = np.zeros({shape_text(dims)}, dtype)" for n, dims in ends]
     return lines
 
 
