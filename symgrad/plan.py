@@ -6,7 +6,7 @@ Deltas decide where a term writes, so zeros are cleared once and never computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.dims import Dim
@@ -48,9 +48,11 @@ def plan(
     batch: Index,
     keep: Sequence[str] | None = None,
     shapes: Mapping[str, tuple[Dim, ...]] | None = None,
+    filled: Collection[str] = (),
 ) -> Schedule:
     """Return the steps that evaluate the definitions in order.
 
+    Those in `filled` are added to what their arrays hold already.
     `shapes` has the axes of arrays that are not among them: a product takes whole arrays only.
     With `keep`, the arrays wanted afterwards, an element-wise definition may be written over an
     array that nothing reads any more.
@@ -62,7 +64,7 @@ def plan(
         if unit[0].loop is not None:
             planner.recurrence(unit)
         else:
-            planner.add(unit[0], over.get(unit[0].name))
+            planner.add(unit[0], over.get(unit[0].name), unit[0].name in filled)
     planner.flush()
     buffers = tuple(replace(_buffer(d), over=over.get(d.name)) for d in definitions)
     return Schedule(buffers, tuple(planner.steps))

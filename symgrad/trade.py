@@ -21,6 +21,7 @@ from symgrad.algebra.segments import (
     Run,
     Stage,
     Tap,
+    Total,
     Trade,
 )
 from symgrad.algebra.stages import Stages, readings, stages
@@ -261,8 +262,8 @@ class _Trader:
         behind = self.reading(behind, table, axes, taps)
         wanted = (found.wholes | set(keep)) - ahead
         wholes = [n for n in axes if n in wanted]
-        sums = [n for n in table if n not in axes]
-        renamed = {n: self.names.new(f"{n}_part") for n in (*wholes, *sums)}
+        sums = [d for d in along if d.name not in axes]
+        renamed = {n: self.names.new(f"{n}_part") for n in wholes}
         kept = () if back else tuple(n for n in self.kept if n in table)
         clock = self.clock(next(iter(found.steps.values())).dim)
         staged = replace(found, along=along)
@@ -275,7 +276,7 @@ class _Trader:
             definitions,
             tuple(cutter.views.values()),
             tuple(part_of(table[n], renamed[n], axes[n]) for n in wholes),
-            tuple(part_of(table[n], renamed[n]) for n in sums),
+            tuple(Total(d.name, tuple(i.dim for i in d.indices)) for d in sums),
             tuple(replace(t, array=renamed.get(t.array, t.array)) for t in taps.values()),
             carries,
             max((c.length for c in carries), default=1),

@@ -69,7 +69,7 @@ def _parted(
     return part, replace(definition, body=(Term((), (access,)), *rest))
 
 
-def part_of(definition: Definition, part: str, axis: int | None = None) -> Part:
+def part_of(definition: Definition, part: str, axis: int) -> Part:
     """Return what segments give of an array, under the name `part`."""
     dims = tuple(i.dim for i in definition.indices)
     body = definition.body

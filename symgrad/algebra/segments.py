@@ -49,16 +49,24 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An array `name` of all steps (or samples), and `part`, what one segment gives of it.
+    """An array `name` of all steps, and `part`, what one segment has of it.
 
-    `dims` are the axes of the array; `axis` is that of the steps, None for a sum over them.
+    `dims` are the axes of the array; `axis` is that of the steps.
     """
 
     name: str
     part: str
     dims: tuple[Dim, ...]
-    axis: int | None = None
+    axis: int
     whole_numbers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A sum over all steps: every segment adds to it."""
+
+    name: str
+    dims: tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class Run:
     definitions: tuple[Definition, ...]
     views: tuple[Part, ...]
     wholes: tuple[Part, ...]
-    sums: tuple[Part, ...]
+    sums: tuple[Total, ...]
     taps: tuple[Tap, ...]
     carries: tuple[Carry, ...]
     lag: int = 1
@@ -303,5 +311,5 @@ class Cutter:
 
 
 __all__ = [
-    "Carry", "Clock", "Cutter", "Part", "Record", "Run", "Stage", "Tap", "Trade",
+    "Carry", "Clock", "Cutter", "Part", "Record", "Run", "Stage", "Tap", "Total", "Trade",
 ]  # fmt: skip

@@ -129,7 +129,8 @@ class Drivers:
             if isinstance(stage, Run):
                 batch, saved = self.forms.program.batch, self.forms.saved
                 lines += run_lines(stage, batch, shapes, self.book, saved)
-                shapes |= {part.name: part.dims for part in (*stage.wholes, *stage.sums)}
+                shapes |= {part.name: part.dims for part in stage.wholes}
+                shapes |= {total.name: total.dims for total in stage.sums}
                 shapes |= {tap.name: tap.dims for tap in stage.taps}
             else:
                 lines += self.lines(stage, given, more=shapes)

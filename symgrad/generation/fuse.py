@@ -52,10 +52,14 @@ class _Group:
 def _same_outer(
     parts: Sequence[tuple[Node, ...]], members: Sequence[Definition], batch: Index
 ) -> list[_Group]:
-    """Group neighbours that all loop over samples outermost, or all do not."""
+    """Group neighbours that all loop over samples outermost, or all do not.
+
+    What samples add up to is no array of samples: two of them must not add to it at once.
+    """
     groups: list[_Group] = []
     for part, member in zip(parts, members, strict=True):
-        sampled = bool(part) and all(isinstance(n, For) and n.index == batch for n in part)
+        outermost = bool(part) and all(isinstance(n, For) and n.index == batch for n in part)
+        sampled = outermost and batch in member.indices
         if groups and groups[-1].sampled == sampled:
             groups[-1].parts.append(part)
             groups[-1].members.append(member)
@@ -147,6 +151,7 @@ def _kernel(nodes: tuple[Node, ...], members: Sequence[Definition], batch: Index
                 if name not in writes:
                     reads[name] = None
     split = all(isinstance(n, For) and n.index == batch for n in nodes) and bool(nodes)
+    split = split and all(batch in member.indices for member in members)
     work = _work(nodes, batch)
     return Kernel(nodes, writes, tuple(reads), split, work)
 

@@ -27,9 +27,10 @@ def run_lines(
     """Return the lines of a walk; `shapes` are the axes of the arrays that exist before it."""
     clock = run.clock
     known = {**shapes, **_shapes(run)}
-    schedule = plan(run.definitions, batch, shapes=known)
+    sums = [total.name for total in run.sums]
+    schedule = plan(run.definitions, batch, shapes=known, filled=sums)
     names = {code_name(n) for n in (*taken, *known, *(d.name for d in run.definitions))}
-    steps = driver_steps(schedule, book, _is_batched(run, known), taken=names)
+    steps = driver_steps(schedule, book, _is_batched(run, known), {n: n for n in sums}, names)
     start, stop, count = dim_text(clock.start), dim_text(clock.stop), dim_text(clock.steps)
     total, segment = dim_text(clock.dim), dim_text(clock.segment)
     starts = f"range(0, {total}, {segment})"
@@ -106,7 +107,6 @@ def _closing(run: Run) -> list[str]:
     for part in run.wholes:
         place = _along(part.axis, _steps(run.clock))
         lines.append(f"{code_name(part.name)}[{place}] = {code_name(part.part)}")
-    lines += [f"{code_name(part.name)} += {code_name(part.part)}" for part in run.sums]
     for tap in run.taps:
         where = dim_text(tap.position)
         place = _along(tap.axis, dim_text(tap.position - run.clock.start))
@@ -138,9 +138,9 @@ def _steps(clock: Clock) -> str:
     return f"{dim_text(clock.start)}:{dim_text(clock.stop)}"
 
 
-def _along(axis: int | None, place: str) -> str:
+def _along(axis: int, place: str) -> str:
     """Return a subscript that takes a place along one axis and all along those before it."""
-    return ", ".join((*(":" for _ in range(axis or 0)), place))
+    return ", ".join((*(":" for _ in range(axis)), place))
 
 
 __all__ = ["run_lines"]

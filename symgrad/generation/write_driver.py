@@ -247,11 +247,20 @@ def _slice(access: Access, whole: Collection[Index], step: str) -> str:
         if not isinstance(position, Affine) or position.bare in whole:
             places.append(":")
             continue
-        offset = position.offset.constant or 0
-        places.append(f"{step} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else step)
+        places.append(_step_text(position, step))
     while places[-1] == ":":
         places.pop()
     return f"[{', '.join(places)}]"
+
+
+def _step_text(position: Affine, step: str) -> str:
+    """Return a position that a step gives, as in `2 * t - 1`."""
+    (_, coefficient), = position.terms
+    offset = dim_text(position.offset)
+    text = {1: step, -1: f"-{step}"}.get(coefficient, f"{coefficient} * {step}")
+    if not position.offset.terms:
+        return text
+    return f"{text} - {offset[1:]}" if re.fullmatch(r"-\d+", offset) else f"{text} + {offset}"
 
 
 def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
