@@ -33,9 +33,19 @@ from symgrad.program import Definition, Index, Program, Supply, blocks, reads
 
 
 def trade(forms: Forms, names: Sequence[str]) -> Forms:
-    """Return the forms with a vector-Jacobian product that computes the definitions `names` again.
+    """Return the forms with vector-Jacobian products that compute the definitions `names` again.
 
-    Jacobians and their factors, `jvp` and the plain forward pass stay as they are. Raises
+    For a recurrence of T steps, cut into segments of S = ceil(sqrt(T)) steps (or its longest lag),
+    memory is at most a windows of S steps for each of its a arrays, forward and back, one window
+    more while one is replaced, one for the operand of a product, and ceil(T/S) copies of the c
+    arrays that a step reads of steps before: 8 B m ((a + 2) S + c ceil(T/S) + c) bytes where each
+    has m numbers for each of B samples, beside arguments, outputs and results. All recurrences
+    that can run in one loop share it.
+
+    Kept whole all the same: outputs; what a definition that is not among `names` stores or reads
+    at all steps; what something before the way back needs at all steps (the winner of a maximum
+    over the steps, softmax over the steps); what passes between recurrences that cannot share a
+    loop. Jacobians and their factors, `jvp` and the plain forward pass stay as they are. Raises
     CodegenError where a recurrence cannot be cut into segments.
     """
     if not names:

@@ -16,8 +16,8 @@ from symgrad.errors import SelectionError
 SIZES = {"n": 3, "m": 4, "k": 2, "v": 5, "h": 5, "c": 2, "o": 3, "d": 3, "p": 2}
 CONVOLVED = """
 x: input[2*T + 1, n]
-A: param[T, n, n]
-h[t: T] = tanh(A[t] @ h[t - 1] + x[2*t] + x[2*t + 1])
+A: param[2*T + 1, n, n]
+h[t: T] = tanh(A[t] @ h[t - 1] + A[t + 1] @ h[t - 1] + A[2*t + 1] @ h[t - 1] + x[2*t] + x[2*t + 1])
 y = h[T - 1]
 """
 WEIGHED = """
