@@ -45,10 +45,12 @@ from symgrad.options import (
 from symgrad.parse import parse
 from symgrad.plan import plan
 from symgrad.program import Apply, Program, scalars_of, walk
+from symgrad.recompute import recomputed
 from symgrad.select import Wrt, select
 from symgrad.show import show, show_jacobian
 from symgrad.show_plan import show_plan
 from symgrad.syntax import Layer
+from symgrad.trade import trade
 from symgrad.validate import Report
 
 LayerLike = Union[Layer, str, os.PathLike[str], Expression, tuple[Expression, ...]]
@@ -178,6 +180,7 @@ def compile(
     path: str | Path | None = None,
     check: bool = True,
     check_domain: bool = False,
+    recompute: str | Sequence[str] | None = None,
     seed: int = 0,
     force: bool = False,
     **beside: Any,
@@ -188,7 +191,10 @@ def compile(
     compared with finite differences first (once per text and version), and a module that fails is
     not handed out; the measured errors stand beside it in `<path>.report.json`. A file that symgrad
     did not write is overwritten with `force` only. `check_domain` makes every call test the
-    layer's asserts. `inputs`, `params`, `consts` and `name` may stand beside a text, as in `layer`.
+    layer's asserts. `recompute` names definitions (or globs) that `vjp`, `vjp_per_sample`,
+    `gradient` and `pullback` compute again on the way back instead of storing them, see
+    `symgrad.trade.trade`. `inputs`, `params`, `consts` and `name` may stand beside a text, as in
+    `layer`.
     Raises any SymgradError.
     """
     read = layer(layer_, **beside_of(compile, beside))
@@ -201,6 +207,9 @@ def compile(
     _require_bound(program, read)
     derivation = derive_program(program, select(program, wrt, read.aliases))
     made = forms(derivation, check_domain=check_domain)
+    if recompute is not None:
+        again = recomputed(derivation.program, recompute)
+        made, options = trade(made, again), {**options, "recompute": again}
     source = _emit(made, options, None)
     report = None
     if check:
@@ -307,6 +316,9 @@ def _from_module(path: str) -> Compiled:
     read = parse(str(module.LAYER), name=Path(path).stem)
     program, options = _program(read, module.OPTIONS["functions"], module.OPTIONS["dims"])
     made = forms(derive_program(program, select(program, list(module.WRT))))
+    again = module.OPTIONS.get("recompute")
+    if again is not None:
+        made, options = trade(made, again), {**options, "recompute": again}
     text = Path(path).read_text(encoding="utf-8")
     source = _emit(made, options, None)
     return Compiled(read, made, module, Path(path), text, source.captions, None, tuple(module.WRT))
@@ -314,7 +326,7 @@ def _from_module(path: str) -> Compiled:
 
 def _program(
     read: Layer, functions: Mapping[str, Any] | None, dims: Dims | None
-) -> tuple[Program, dict[str, dict[str, Any]]]:
+) -> tuple[Program, dict[str, Any]]:
     """Return the program of a layer, and the options as plain values that a module can hold."""
     sizes = sizes_of(dims, read)
     bindings = bindings_of(functions, read)

@@ -29,6 +29,7 @@ from symgrad.option_words import (
     bindings_of,
     comment,
     format_of,
+    names_of,
     sizes_of,
     written,
     wrt_of,
@@ -190,6 +191,14 @@ def compile(
     wrt: Wrt = None,
     functions: Functions = None,
     dims: Dims = None,
+    recompute: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="definitions to compute again on the way back instead of storing them: names "
+            "or globs, separated by commas",
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="validate before handing the module out")
     ] = True,
@@ -205,6 +214,7 @@ def compile(
             wrt=wrt_of(wrt),
             functions=bindings_of(functions),
             dims=sizes_of(dims),
+            recompute=names_of(recompute),
             path=output,
             check=check,
             force=force,

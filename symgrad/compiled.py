@@ -164,7 +164,7 @@ class Compiled:
     def pullback(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
         """Return the output and `pull`: u `[B, *out]` -> {θ: Σ u·J}.
 
-        `pull` evaluates no definition again.
+        `pull` evaluates no definition again, except those that `recompute=` named.
         """
         arrays, keywords, _ = self._bind("pullback", args, kwargs)
         arrays = _own(arrays)

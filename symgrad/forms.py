@@ -17,6 +17,7 @@ from symgrad.algebra.partials import local_partials
 from symgrad.algebra.primitives import SOLVED, Rule, share
 from symgrad.algebra.primitives import tangent as solved_tangent
 from symgrad.algebra.radix import digits, number_of
+from symgrad.algebra.segments import Trade
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.derive import Names, Sweep, depends, own_indices
 from symgrad.program import (
@@ -54,12 +55,16 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A runnable list of definitions; `given` are arrays passed in beside the declared ones."""
+    """A runnable list of definitions; `given` are arrays passed in beside the declared ones.
+
+    `owners` says which definition an array is the adjoint of.
+    """
 
     name: str
     definitions: tuple[Definition, ...]
     results: tuple[Result, ...]
     given: tuple[Array, ...] = ()
+    owners: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,10 @@ class Structured:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """All forms of one derivation."""
+    """All forms of one derivation; with a `trade` the way back computes some definitions again.
+
+    `saved` is what the way back reads of the forward pass; no index has a higher `serial`.
+    """
 
     program: Program
     derivation: Derivation
@@ -138,7 +146,9 @@ class Forms:
     vjp_per_sample: Form
     jvp: Form
     saved: tuple[str, ...]
+    serial: int
     domain: Form | None = None
+    trade: Trade | None = None
 
 
 def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
@@ -177,6 +187,7 @@ def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
         per_sample,
         jvp,
         tuple(saved),
+        supply.serial,
         domain,
     )
 
@@ -418,7 +429,8 @@ def _vjp(derivation: Derivation, names: Names, supply: Supply, per_sample: bool)
         handed.append(Result((name,), definition.name, indices))
     everything = (*program.definitions, *sweep.definitions, *closing)
     name = "vjp_per_sample" if per_sample else "vjp"
-    return Form(name, needed(everything, [r.array for r in handed]), tuple(handed), seeds)
+    definitions = needed(everything, [r.array for r in handed])
+    return Form(name, definitions, tuple(handed), seeds, tuple(sweep.owners))
 
 
 def _jvp(derivation: Derivation, names: Names, supply: Supply) -> Form:

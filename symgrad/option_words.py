@@ -35,11 +35,18 @@ class Format(StrEnum):
 
 def wrt_of(options: list[str] | None) -> str | list[str]:
     """Return the selection: one word as it is, several as a list."""
-    names = [name.strip() for option in options or () for name in option.split(",")]
-    names = [name for name in names if name]
+    names = names_of(options)
     if not names:
         return "params"
     return names[0] if len(names) == 1 else names
+
+
+def names_of(options: list[str] | None) -> list[str] | None:
+    """Return the names that options give, separated by commas; None if there is no option."""
+    if options is None:
+        return None
+    names = [name.strip() for option in options for name in option.split(",")]
+    return [name for name in names if name]
 
 
 def _pairs(options: list[str] | None, option_name: str, example: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ Deltas decide where a term writes, so zeros are cleared once and never computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.dims import Dim
@@ -56,9 +56,11 @@ def plan(
     shapes: Mapping[str, tuple[Dim, ...]] | None = None,
     handed: Sequence[str] | None = None,
     lower: frozenset[str] = frozenset(),
+    filled: Collection[str] = (),
 ) -> Schedule:
     """Return the steps that evaluate the definitions in order.
 
+    Those in `filled` are added to what their arrays hold already.
     `shapes` has the axes of arrays that are not among them: a product takes whole arrays only.
     With `keep`, the arrays wanted afterwards, an element-wise definition may be written over an
     array that nothing reads any more. With `handed`, the arrays given to a caller, others may be
@@ -78,7 +80,8 @@ def plan(
         elif isinstance(body, Primitive):
             planner.call(Call(group, body.operands[0].array in lower))
         else:
-            planner.add(group[0], over.get(group[0].name))
+            name = group[0].name
+            planner.add(group[0], over.get(name), name in filled)
     planner.flush()
     buffers = tuple(
         replace(_buffer(d), over=over.get(d.name), view=seen.get(d.name)) for d in definitions

@@ -647,3 +647,13 @@ def test_the_demo_shows_a_whole_kernel_about_the_parameter():
     assert kernel(source, "W") == "@njit(\n    cache=True)\ndef _jac_W(x):\n    return 2"
     assert kernel("def jac_W(x):\n    return 1\n", "W").startswith("def jac_W")
     assert kernel(source, "b") == "@njit\ndef _forward(x):\n    return x"
+
+
+def test_compile_computes_again_what_it_is_told(capsys, tmp_path):
+    target = tmp_path / "dense_jac.py"
+    layer = "x: input[n]\nW: param[m, n]\nh = tanh(W @ x)\ny = h ** 2"
+    command = ["compile", layer, "--recompute", "h", "--no-check", "-o", str(target)]
+    assert cli.main(command) == 0
+    assert '"recompute": ("z", "h"),' in target.read_text(encoding="utf-8")
+    assert cli.main([*command[:3], "hh", *command[4:]]) == 2
+    assert "did you mean h?" in capsys.readouterr().err

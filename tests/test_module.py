@@ -654,3 +654,11 @@ def test_dims_are_solved_from_shapes_and_checked():
         jac.forward(x[:, :6], w, q)
     with pytest.raises(sg.ShapeError, match="axis 0 of q"):
         jac.forward(x, w, q[:11])
+
+
+def test_samples_that_add_to_one_array_are_not_shared_out_to_threads():
+    text = "x: input[n]\nw: param[n]\ny = dot(w, x) + sum(exp(w * x))"
+    source = sg.compile(text, check=False).source
+    back = source[source.index("def _back(") : source.index("def _back_per_sample")]
+    assert "_fill_d_w(" in back
+    assert "_share(_fill_d_w" not in back

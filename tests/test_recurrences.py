@@ -210,3 +210,14 @@ def test_latex_writes_earlier_steps_too():
     latex = sg.derive(RNN).latex()
     assert "h_{t-1,l}" in latex
     assert "before" not in latex
+
+
+def test_products_read_the_step_their_position_says():
+    text = ("x: input[T, n]\nA: param[2*T + 1, n, n]\n"
+            "h[t: T] = tanh(A[2*t + 1] @ h[t - 1] + x[t])\ny = h[T - 1]")  # fmt: skip
+    rng = np.random.default_rng(0)
+    x, A = rng.normal(size=(2, 5, 3)), rng.normal(size=(11, 3, 3))
+    h = np.zeros((2, 3))
+    for t in range(5):
+        h = np.tanh(h @ A[2 * t + 1].T + x[:, t])
+    np.testing.assert_allclose(sg.compile(text).forward(x, A), h, rtol=1e-12)

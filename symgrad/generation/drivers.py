@@ -6,15 +6,17 @@ All take the checked arrays and their sizes as tuples and unpack what they use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.algebra.declared import expand
+from symgrad.algebra.segments import Record, Run
 from symgrad.dims import Dim
 from symgrad.forms import Form, Forms, Structured, needed
 from symgrad.generation.analytic import real_only
 from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold
+from symgrad.generation.segments import run_lines
 from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
 from symgrad.generation.write_kernel import code_name, mentions
 from symgrad.plan import plan, triangular
@@ -100,8 +102,12 @@ class Drivers:
     def record(self) -> str:
         """Return the driver of the forward pass that keeps what going back needs."""
         kept = tuple(dict.fromkeys((*self.forms.saved, *self.forms.program.outputs)))
-        outputs = self.forms.program.outputs
-        lines = self.lines(needed(self.forms.program.definitions, kept), handed=outputs)
+        trade = self.forms.trade
+        if trade is None:
+            outputs = self.forms.program.outputs
+            lines = self.lines(needed(self.forms.program.definitions, kept), handed=outputs)
+        else:
+            lines = self.staged(trade.record)
         entries = ", ".join(f'"{n}": {code_name(n)}' for n in kept)
         lines.append(f"return {{{entries}}}")
         title = "Return the outputs and what the way back reads."
@@ -110,13 +116,35 @@ class Drivers:
     def back(self, form: Form, name: str) -> str:
         """Return the backward half of a vector-Jacobian product."""
         own = {d.name for d in self.forms.program.definitions}
-        going_back = [d for d in form.definitions if d.name not in own]
-        steps = self.lines(going_back, form.given, handed=_results(form))
+        trade = self.forms.trade
+        if trade is None:
+            going_back = [d for d in form.definitions if d.name not in own]
+            steps = self.lines(going_back, form.given, handed=_results(form))
+        else:
+            stages = trade.vjp if form.name == "vjp" else trade.vjp_per_sample
+            steps = self.staged(stages, form.given)
         results = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
         lines = [*self.recalled(self.forms.saved, steps), *steps, f"return {{{results}}}"]
         given = ", ".join(code_name(a.name) for a in form.given)
         title = "Return {θ: gradient of u . y} from what was recorded."
         return self.function(name, f"arrays, sizes, dtype, v, {given}", title, lines)
+
+    def staged(self, stages: Record, given: Sequence[Array] = ()) -> list[str]:
+        """Return the lines of definitions and of walks through segments, one after the other."""
+        lines: list[str] = []
+        taps = self.forms.trade.taps if self.forms.trade else ()
+        shapes = self.shapes(given) | {tap.name: tap.dims for tap in taps}
+        for stage in stages:
+            if isinstance(stage, Run):
+                batch, saved = self.forms.program.batch, self.forms.saved
+                lines += run_lines(stage, batch, shapes, self.book, saved)
+                shapes |= {part.name: part.dims for part in stage.wholes}
+                shapes |= {total.name: total.dims for total in stage.sums}
+                shapes |= {tap.name: tap.dims for tap in stage.taps}
+            else:
+                lines += self.lines(stage, given, more=shapes)
+                shapes |= {d.name: tuple(i.dim for i in d.indices) for d in stage}
+        return lines
 
     def tangent(self) -> str:
         """Return the driver of a Jacobian-vector product."""
@@ -147,22 +175,27 @@ class Drivers:
         made: Sequence[str] = (),
         keep: Sequence[str] | None = None,
         handed: Sequence[str] | None = None,
+        more: Mapping[str, tuple[Dim, ...]] | None = None,
     ) -> Steps:
         """Return what each step of a form completes, and its lines; `made` exist already.
 
         With `keep`, the arrays wanted afterwards, others may be overwritten; with `handed`, those
-        given to the caller, others may be views.
+        given to the caller, others may be views. `more` are the axes of further arrays it reads.
         """
         program = self.forms.program
         definitions = expand(definitions, program.declared)
         lower = triangular(program.definitions)
-        shapes = self.shapes(given)
+        shapes = {**self.shapes(given), **(more or {})}
         schedule = plan(definitions, program.batch, keep, shapes, handed, lower)
-        batched = self.is_batched(definitions, given)
+        shapes |= {d.name: tuple(i.dim for i in d.indices) for d in definitions}
         known = [a.name for a in (*self.forms.program.arrays, *given)]
         names = [*known, *(d.name for d in definitions), *self.forms.saved]
         taken = {code_name(n) for n in names}
-        return driver_steps(schedule, self.book, batched, {n: n for n in made}, taken)
+
+        def is_batched(name: str) -> bool:
+            return shapes[name][:1] == (BATCH,)
+
+        return driver_steps(schedule, self.book, is_batched, {n: n for n in made}, taken)
 
     def lines(
         self,
@@ -170,9 +203,10 @@ class Drivers:
         given: Sequence[Array] = (),
         made: Sequence[str] = (),
         handed: Sequence[str] | None = None,
+        more: Mapping[str, tuple[Dim, ...]] | None = None,
     ) -> list[str]:
         """Return the lines of all steps of a form."""
-        steps = self.steps(definitions, given, made, handed=handed)
+        steps = self.steps(definitions, given, made, handed=handed, more=more)
         return [line for _, step in steps for line in step]
 
     def shapes(self, given: Sequence[Array]) -> dict[str, tuple[Dim, ...]]:
@@ -183,16 +217,6 @@ class Drivers:
         }
         everything = (*program.definitions, *self.forms.derivation.adjoints)
         return found | {d.name: tuple(i.dim for i in d.indices) for d in everything}
-
-    def is_batched(
-        self, definitions: Sequence[Definition], given: Sequence[Array]
-    ) -> Callable[[str], bool]:
-        """Return a test for arrays that have the batch axis first."""
-        program = self.forms.program
-        table = {a.name: a.batched for a in (*program.arrays, *given)}
-        everything = (*program.definitions, *self.forms.derivation.adjoints, *definitions)
-        table.update({d.name: program.batch in d.indices for d in everything})
-        return table.__getitem__
 
     def recalled(self, names: Iterable[str], steps: Sequence[str]) -> list[str]:
         """Return the lines that take arrays out of `v`, those only that the steps read."""

@@ -54,12 +54,16 @@ class _Group:
 def _same_outer(
     parts: Sequence[tuple[Node, ...]], members: Sequence[Definition], batch: Index
 ) -> list[_Group]:
-    """Group neighbours that all loop over samples outermost, or all do not; a view goes along."""
+    """Group neighbours that all loop over samples outermost, or all do not; a view goes along.
+
+    What samples add up to is no array of samples: two of them must not add to it at once.
+    """
     groups: list[_Group] = []
     for part, member in zip(parts, members, strict=True):
         sampled = None
         if part:
-            sampled = all(isinstance(n, For) and n.index == batch for n in part)
+            outermost = all(isinstance(n, For) and n.index == batch for n in part)
+            sampled = outermost and batch in member.indices
         if groups and (None in (sampled, groups[-1].sampled) or groups[-1].sampled == sampled):
             groups[-1].sampled = groups[-1].sampled if sampled is None else sampled
             groups[-1].parts.append(part)
@@ -154,6 +158,7 @@ def _kernel(nodes: tuple[Node, ...], members: Sequence[Definition], batch: Index
                 if name not in writes:
                     reads[name] = None
     split = all(isinstance(n, For) and n.index == batch for n in nodes) and bool(nodes)
+    split = split and all(batch in member.indices for member in members)
     work = _work(nodes, batch)
     return Kernel(nodes, writes, tuple(reads), split, work)
 

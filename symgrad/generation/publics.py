@@ -318,7 +318,7 @@ class Publics:
             self.unbatched(outputs),
             "",
             "def pull(u):",
-            '    """Return {θ: gradient of u . y}; no definition is evaluated again."""',
+            f'    """Return {{θ: gradient of u . y}}; {self.again()}."""',
             *(f"    {x}" for x in checks),
             *(f"    {x}" for x in self.leaving("_back", per_sample=False)),
             "",
@@ -329,6 +329,12 @@ class Publics:
             "It reads the given arrays: they must not change before it was called.",
         ]
         return self.function("pullback", self.parameters(), doc, lines)
+
+    def again(self) -> str:
+        """Say what of the forward pass the way back computes again."""
+        if self.forms.trade is None:
+            return "no definition is evaluated again"
+        return "what `recompute` names is evaluated again"
 
     def repeated(self, output: str) -> str:
         """Return an output kept by `_record`, repeated where the batch shares it.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.dims import Dim
+from symgrad.dims import Dim, signed
 from symgrad.functions import twins
 from symgrad.generation.fold import fold
 from symgrad.generation.write_call import call_lines
@@ -263,11 +263,23 @@ def _slice(access: Access, whole: Collection[Index], step: str) -> str:
         if not isinstance(position, Affine) or position.bare in whole:
             places.append(":")
             continue
-        offset = position.offset.constant or 0
-        places.append(f"{step} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else step)
+        places.append(_step_text(position, step))
     while places and places[-1] == ":":
         places.pop()
     return f"[{', '.join(places)}]" if places else ""
+
+
+def _step_text(position: Affine, step: str) -> str:
+    """Return a position that a step gives, as in `2 * t - 1`."""
+    (_, coefficient), = position.terms
+    offset = dim_text(position.offset)
+    negative, size = signed(coefficient)
+    factor = dim_text(Dim.of(size))
+    factor = factor if factor.isalnum() or factor.isidentifier() else f"({factor})"
+    text = ("-" if negative else "") + (step if size == 1 else f"{factor} * {step}")
+    if not position.offset.terms:
+        return text
+    return f"{text} - {offset[1:]}" if re.fullmatch(r"-\d+", offset) else f"{text} + {offset}"
 
 
 def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
