@@ -321,7 +321,7 @@ CALLS = {
     "path number": (lambda: sg.compile(DENSE, path=3), ARGUMENT, "3 (int)", ".py"),
     "seed negative": (lambda: sg.check(DENSE, seed=-1), ARGUMENT, "seed is -1", "0 or more"),
     "seed string": (lambda: sg.compile(DENSE, seed="a"), ARGUMENT, "seed is 'a'", "int"),
-    "batch negative": (lambda: sg.check(DENSE, batch=-1), ARGUMENT, "batch is -1", "0 or more"),
+    "batch negative": (lambda: sg.check(DENSE, batch=-1), ARGUMENT, "batch is -1", "1 or more"),
     "check dims unknown": (lambda: sg.check(DENSE, dims={"q": 3}), SHAPE, "names q", "m, n"),
     "check of no module": (lambda: sg.check("nowhere.py"), ARGUMENT, "cannot read", "compiled"),
     "stage": (lambda: sg.show_stage(DENSE, "guess"), ARGUMENT, "guess", "simplify"),

@@ -116,9 +116,8 @@ def test_the_formula_names_the_comparison():
 
 def test_a_mask_does_not_make_room_for_an_access():
     text = "x: input[n]\nw: param[k]\ny[t: n] = sum[j](where(t - j >= 0, w[j]*x[t - j], 0))"
-    jac = sg.compile(text, "all", check=False)
-    with pytest.raises(sg.ShapeError, match="outside its axis"):
-        jac.forward(np.ones((1, 4)), np.ones(3))
+    with pytest.raises(sg.ShapeError, match=r"outside its axis.*\n.*\n.*\n.*pad it first"):
+        sg.compile(text, "all", check=False)
     padded = "x: input[n]\nw: param[k]\nz = pad(x, ((k - 1, 0),))\ny[t: n] = sum[j](w[j]*z[t + j])"
     assert faults(padded, "all", 0) == []
 

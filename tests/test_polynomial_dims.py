@@ -127,7 +127,7 @@ def test_a_dim_is_solved_where_it_is_the_only_unknown_and_the_rest_is_checked():
     text = "x: input[h*d]\nw: param[d]\nv: param[d + 2*h]\ny = sum(x)*w"
     jac = sg.compile(text, "all")
     assert jac.forward(np.ones((1, 6)), np.ones(3), np.ones(7)).shape == (1, 3)
-    with pytest.raises(sg.ShapeError, match=r"axis 0 of v, d \+ 2\*h, has size 8, but .* = 7"):
+    with pytest.raises(sg.ShapeError, match=r"axis 0 of v has size 8, expected d \+ 2\*h = 7"):
         jac.forward(np.ones((1, 6)), np.ones(3), np.ones(8))
 
 
@@ -157,13 +157,13 @@ def test_a_size_given_by_dims_is_as_good_as_one_solved():
 @pytest.mark.parametrize(
     ("text", "arrays", "message"),
     [
-        ("x: input[2*n + 1]\ny = x", [(1, 4)], r"2\*n \+ 1, has size 4: no size n gives that"),
-        ("x: input[n + 3]\ny = x", [(1, 2)], r"n \+ 3, has size 2: no size n gives that"),
-        ("x: input[h*d]\nw: param[d]\ny = x", [(1, 7), (3,)], "no size h gives that"),
-        ("x: input[n]\nw: param[n - m]\ny = x", [(1, 3), (4,)], "no size m gives that"),
+        ("x: input[2*n + 1]\ny = x", [(1, 4)], r"axis 1 of x has size 4, but no size n makes 2\*n \+ 1 that"),
+        ("x: input[n + 3]\ny = x", [(1, 2)], r"axis 1 of x has size 2, but no size n makes n \+ 3 that"),
+        ("x: input[h*d]\nw: param[d]\ny = x", [(1, 7), (3,)], r"no size h makes d\*h that"),
+        ("x: input[n]\nw: param[n - m]\ny = x", [(1, 3), (4,)], "no size m makes n - m that"),
         ("x: input[h*d]\nw: param[d]\ny = x", [(1, 0), (0,)], "which any size h gives"),
-        ("x: input[h*d]\nw: param[d]\ny = x", [(1, 3), (0,)], "no size h gives that"),
-        ("x: input[n]\nw: param[m]\ny = x[:n - m]", [(1, 3), (4,)], "negative length n - m"),
+        ("x: input[h*d]\nw: param[d]\ny = x", [(1, 3), (0,)], r"no size h makes d\*h that"),
+        ("x: input[n]\nw: param[m]\ny = x[:n - m]", [(1, 3), (4,)], "the length n - m comes out as -1"),
         (STRIDED, [(2, 3, 1), (4, 3, 4)], r"\(T - k\)//2 \+ 1 comes out as -1"),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_dim_is_a_number():
 def test_a_mismatch_names_both_arrays_both_axes_and_both_numbers():
     fails(
         "x: input[n]\nw: param[m, n]\ny = w @ x",
-        "axis 1 of w, n, has size 5, but n = 6 from axis 1 of x",
+        "axis 1 of w has size 5, expected n = 6, from axis 1 of x",
         np.ones((1, 6)),
         np.ones((2, 5)),
     )

@@ -15,7 +15,7 @@ from symgrad.check.context import Context, Scope, shape_text
 from symgrad.check.sizes import size_of
 from symgrad.check.tree import Named, Node, Positions, Sum, Tree, Value, is_leaf
 from symgrad.dims import ONE, Dim
-from symgrad.errors import LayerSyntaxError, ShapeError
+from symgrad.errors import LayerSyntaxError, ShapeError, Span
 from symgrad.program import Affine, Delta, Index, Position
 from symgrad.syntax import Call, Expr, Number, Unary
 from symgrad.syntax import Sequence as Listed
@@ -40,7 +40,8 @@ def reshape(expr: Call, scope: Scope, context: Context, lower: Lower) -> Value:
     groups = _groups(value.axes, axes)
     if all(g.old == g.new for g in groups):
         return value
-    return _regrouped(_merged(_readable(value, context), groups, context), axes, context)
+    merged = _merged(_readable(value, context), groups, expr.span, context)
+    return _regrouped(merged, axes, expr.span, context)
 
 
 def _target(
@@ -108,17 +109,17 @@ def _readable(value: Value, context: Context) -> Value:
     return value if is_leaf(value.element(at)) else context.named(value)
 
 
-def _merged(value: Value, groups: Sequence[_Group], context: Context) -> Value:
+def _merged(value: Value, groups: Sequence[_Group], span: Span, context: Context) -> Value:
     """Return the value with the axes merged that are to be split at other places."""
     axes: list[Dim] = []
     for group in groups:
         mixed = all(sum(d != ONE for d in side) > 1 for side in (group.old, group.new))
         axes += (_size(group.old),) if mixed and group.old != group.new else group.old
     flat = tuple(axes)
-    return value if flat == value.axes else context.named(_regrouped(value, flat, context))
+    return value if flat == value.axes else context.named(_regrouped(value, flat, span, context))
 
 
-def _regrouped(value: Value, axes: tuple[Dim, ...], context: Context) -> Value:
+def _regrouped(value: Value, axes: tuple[Dim, ...], span: Span, context: Context) -> Value:
     groups = _groups(value.axes, axes)
 
     def element(at: Positions) -> Tree:
@@ -131,7 +132,7 @@ def _regrouped(value: Value, axes: tuple[Dim, ...], context: Context) -> Value:
             if group.old == group.new:
                 places += own
                 continue
-            number = _number(own, group.new)
+            number = _number(own, group.new, span)
             large = [n for n, dim in enumerate(group.old) if dim != ONE]
             if len(large) < 2:
                 places += [number if n in large else Affine() for n in range(len(group.old))]
@@ -140,7 +141,7 @@ def _regrouped(value: Value, axes: tuple[Dim, ...], context: Context) -> Value:
             digits = [Affine.of(inner.get(n, 0)) for n in range(len(group.old))]
             bound += inner.values()
             places += digits
-            ties.append(Delta(number, _number(digits, group.old)))
+            ties.append(Delta(number, _number(digits, group.old, span)))
         tree = value.element(tuple(places))
         if bound:
             tree = Sum(tuple(bound), reduce(lambda a, b: Node("mul", (a, b)), (*ties, tree)))
@@ -149,12 +150,13 @@ def _regrouped(value: Value, axes: tuple[Dim, ...], context: Context) -> Value:
     return Value(axes, element, value.mask)
 
 
-def _number(at: Sequence[Position], axes: Sequence[Dim]) -> Affine:
+def _number(at: Sequence[Position], axes: Sequence[Dim], span: Span) -> Affine:
     """Return the place of an element in C order."""
     total, weight = Affine(), ONE
     for position, dim in zip(reversed(at), reversed(axes), strict=True):
         if not isinstance(position, Affine):
             hint = "z = reshape(...), then z[t]"
-            raise ShapeError("only a named array is gathered from: give it a name", hint=hint)
+            message = "only a named array is gathered from: give it a name"
+            raise ShapeError(message, span, hint=hint)
         total, weight = total + position * weight, weight * dim
     return total

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from symgrad.algebra.declared import expand
 from symgrad.algebra.segments import Record, Run
+from symgrad.algebra.weights import even_out
 from symgrad.dims import Dim
 from symgrad.forms import Form, Forms, Structured, needed
 from symgrad.generation.analytic import real_only
@@ -183,9 +184,11 @@ class Drivers:
         given to the caller, others may be views. `more` are the axes of further arrays it reads.
         """
         program = self.forms.program
-        definitions = expand(definitions, program.declared)
-        lower = triangular(program.definitions)
         shapes = {**self.shapes(given), **(more or {})}
+        definitions = expand(definitions, program.declared)
+        values = {d.name: d for d in program.definitions}
+        definitions = even_out(definitions, values, {*shapes, *(d.name for d in definitions)})
+        lower = triangular(program.definitions)
         schedule = plan(definitions, program.batch, keep, shapes, handed, lower)
         shapes |= {d.name: tuple(i.dim for i in d.indices) for d in definitions}
         known = [a.name for a in (*self.forms.program.arrays, *given)]

@@ -144,6 +144,12 @@ def complex_exp_difference(a, b):
 
 
 @inline
+def complex_ratio_or_zero(a, b):
+    """Return a/b, and 0 where b is 0."""
+    return 0j if (b == 0.0) & (not np.isnan(a)) else np.divide(a, b)
+
+
+@inline
 def complex_silu(z):
     """Return z sigmoid(z)."""
     return z * complex_sigmoid(z)
