@@ -19,6 +19,7 @@ from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand, TextHand
 from symgrad.reading.latex import LatexHand
 from symgrad.reading.letters import taken_names
+from symgrad.reading.mathml import prose
 from symgrad.reading.matrix import jacobian_matrix, named_matrices, read_matrices, vjp_matrix
 from symgrad.reading.notation import Caption, captions, matrix_captions
 from symgrad.reading.pages import html_page, markdown_page, tex_escape, tex_page
@@ -174,9 +175,8 @@ class Explanation:
 
     def text(self, style: Style = "index") -> str:
         """Return the whole derivation as Unicode text."""
-        require_style(style)
         lines = [self.title, ""]
-        for heading, steps in self.sections(with_reasons=style == "matrix"):
+        for heading, steps in self._styled(style):
             lines += [heading, *(f"  {step.text}" for step in steps), ""]
         notes = [f"  {c.text}: {c.words}" for c in self.notation()]
         return "\n".join([*lines, *(["Notation", *notes] if notes else [])]).rstrip()
@@ -239,8 +239,10 @@ class Explanation:
             if written[0] is not None:
                 steps[Step(kind, *(w or "" for w in written))] = None
             elif with_reasons:
-                text = f"{formula.text()}    (index style: {formula.reason})"
-                steps[Step(kind, text, self._latex_line(formula, "matrix"), "")] = None
+                note = f"(index style: {formula.reason})"
+                mathml = f'{equation(formula.form, HANDS[2])}<mspace width="2em"/>' + prose(note)
+                latex = self._latex_line(formula, "matrix")
+                steps[Step(kind, f"{formula.text()}    {note}", latex, mathml)] = None
         for formula in self.formulas:
             if formula.reason is None:
                 lines = zip(*(named_matrices(formula.form, h) for h in HANDS), strict=True)
@@ -256,17 +258,24 @@ class Explanation:
             *matrix_captions(matrix, pulled),
         )
 
-    def markdown(self) -> str:
-        """Return the whole derivation as Markdown with LaTeX in `$$`."""
-        return markdown_page(self.title, self.sections(), self.notation())
+    def markdown(self, style: Style = "index") -> str:
+        """Return the whole derivation as Markdown with LaTeX in `$$`.
 
-    def html(self) -> str:
+        As in `text`, matrix style also says which results have none, and why.
+        """
+        return markdown_page(self.title, self._styled(style), self.notation())
+
+    def html(self, style: Style = "index") -> str:
         """Return the whole derivation as one HTML page, with its formulas in MathML."""
-        return html_page(self.title, self.sections(), self.notation())
+        return html_page(self.title, self._styled(style), self.notation())
 
-    def tex(self) -> str:
+    def tex(self, style: Style = "index") -> str:
         """Return the whole derivation as a LaTeX document."""
-        return tex_page(self.title, self.sections(), self.notation())
+        return tex_page(self.title, self._styled(style), self.notation())
+
+    def _styled(self, style: Style) -> list[tuple[str, list[Step]]]:
+        require_style(style)
+        return self.sections(with_reasons=style == "matrix")
 
     def __str__(self) -> str:
         return self.text()

@@ -52,8 +52,7 @@ class Hand(Protocol):
     def where(self, equation: str, condition: str) -> str: ...
     def element_of(self, name: str, at: Sequence[str]) -> str: ...
     def gathered(self, name: str, at: str) -> str: ...
-    def at(self, base: str, position: str) -> str: ...
-    def listed(self, at: Sequence[str]) -> str: ...
+    def at(self, base: str, at: Sequence[str]) -> str: ...
     def inverse(self, name: str, transposed: bool) -> str: ...
     def determinant(self, inner: str, log: bool) -> str: ...
     def transpose(self, inner: str) -> str: ...
@@ -204,8 +203,8 @@ class TextHand:
         return text.replace(" + ", "+").replace(" - ", "-")
 
     def is_group(self, text: str) -> bool:
-        """Whether it begins with a parenthesis."""
-        return text.startswith("(")
+        """Whether it stands in parentheses; an element of it, `(S⁻¹)_ij`, does not."""
+        return text.startswith("(") and text.endswith(")")
 
     def floor(self, above: str, below: str) -> str:
         """Return the floor of a quotient."""
@@ -235,13 +234,10 @@ class TextHand:
         """Return `E[t]`, the rows of an array that an index array names."""
         return f"{name}[{at}]"
 
-    def at(self, base: str, position: str) -> str:
-        """Return an element of what is no name: `softmax(z)_i`."""
-        return f"{base}_{position}" if len(position) == 1 else f"{base}_{{{position}}}"
-
-    def listed(self, at: Sequence[str]) -> str:
-        """Return positions side by side, with commas where one is longer than a letter."""
-        return ("" if all(len(p) == 1 for p in at) else ",").join(at)
+    def at(self, base: str, at: Sequence[str]) -> str:
+        """Return an element of what is no name: `softmax(z)_i`, `(S⁻¹)_ij`."""
+        short = all(len(p) == 1 for p in at)
+        return f"{base}_{''.join(at)}" if short else f"{base}_{{{','.join(at)}}}"
 
     def inverse(self, name: str, transposed: bool) -> str:
         """Return `S⁻¹`, or `S⁻ᵀ`."""

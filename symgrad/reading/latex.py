@@ -178,13 +178,10 @@ class LatexHand:
         """Return the rows of an array that an index array names."""
         return f"{name}[{at}]"
 
-    def at(self, base: str, position: str) -> str:
+    def at(self, base: str, at: Sequence[str]) -> str:
         """Return an element of what is no name."""
+        position = ("" if all(len(p) == 1 for p in at) else ",").join(at)
         return f"{base}_{position}" if len(position) == 1 else f"{base}_{{{position}}}"
-
-    def listed(self, at: Sequence[str]) -> str:
-        """Return positions side by side, with commas where one is longer than a letter."""
-        return ("" if all(len(p) == 1 for p in at) else ",").join(at)
 
     def inverse(self, name: str, transposed: bool) -> str:
         r"""Return `S^{-1}`, or its transpose."""

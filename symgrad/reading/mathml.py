@@ -161,13 +161,9 @@ class MathmlHand:
         """Return the rows of an array that an index array names."""
         return f"{name}<mo>[</mo>{at}<mo>]</mo>"
 
-    def at(self, base: str, position: str) -> str:
+    def at(self, base: str, at: Sequence[str]) -> str:
         """Return an element of what is no name."""
-        return f"<msub>{_row(base)}{_row(position)}</msub>"
-
-    def listed(self, at: Sequence[str]) -> str:
-        """Return positions side by side, with commas where one is longer than a letter."""
-        return _listed(at)
+        return f"<msub>{_row(base)}{_row(_listed(at))}</msub>"
 
     def inverse(self, name: str, transposed: bool) -> str:
         """Return the inverse, or its transpose."""
@@ -193,6 +189,11 @@ class MathmlHand:
     def pairing(self, left: str, right: str) -> str:
         """Return the sum of products of all elements of two arrays."""
         return f"<mrow><mo>⟨</mo>{left}<mo>,</mo>{right}<mo>⟩</mo></mrow>"
+
+
+def prose(text: str) -> str:
+    """Return prose as one element."""
+    return f"<mtext>{_escaped(text)}</mtext>"
 
 
 def _row(run: str) -> str:

@@ -37,7 +37,7 @@ def element(text: Written, at: Sequence[str], hand: Hand) -> Written:
     if not at:
         return text
     head = text[0] if text[1] == ATOM else hand.group(text[0])
-    return hand.at(head, hand.listed(at)), ATOM
+    return hand.at(head, at), ATOM
 
 
 def in_place(definition: Definition | None, adjoints: frozenset[str]) -> bool:

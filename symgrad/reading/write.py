@@ -391,7 +391,7 @@ class Writer:
         name = self.title(part.body.array)
         self.said[part.body.array] = None
         inner = self.hand.indexed(name, [self.position(p) for p in rest])
-        return self.hand.at(self.hand.call("softmax", (), [inner]), self.position(part.place)), ATOM
+        return self.hand.at(self.hand.call("softmax", (), [inner]), [self.position(part.place)]), ATOM
 
     def addends(self, scalar: Scalar) -> list[tuple[bool, Written]]:
         """Return the signed terms of nested sums."""
