@@ -137,7 +137,7 @@ def derive(
     wrt: Wrt = None,
     functions: Functions = None,
     dims: Dims = None,
-    style: Annotated[Style, typer.Option(help="matrix also says which results have none")] = Style.INDEX,
+    style: Annotated[Style, typer.Option(help="matrix: whole arrays")] = Style.INDEX,
     format: Annotated[
         Format | None, typer.Option(help="text unless the ending of -o FILE says otherwise")
     ] = None,

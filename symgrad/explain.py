@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -19,6 +20,8 @@ from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand, TextHand
 from symgrad.reading.latex import LatexHand
 from symgrad.reading.letters import taken_names
+from symgrad.reading.lines import conditions, domains, equation
+from symgrad.reading.masks import with_halves
 from symgrad.reading.mathml import prose
 from symgrad.reading.matrix import jacobian_matrix, named_matrices, read_matrices, vjp_matrix
 from symgrad.reading.notation import Caption, captions, matrix_captions
@@ -28,10 +31,7 @@ from symgrad.reading.steps import (
     HANDS,
     Page,
     Step,
-    conditions,
     derivation_steps,
-    domains,
-    equation,
     supports,
 )
 from symgrad.simplify import closed_forms
@@ -66,20 +66,27 @@ class Formula:
     def matrix(self, hand: Hand) -> str | None:
         """Return the formula in matrix style, as a vjp where the Jacobian has too many axes."""
         form = self.form
-        ratio = hand.partial(hand.name(form.output), hand.name(form.parameter))
+        with suppress(Inexpressible):
+            found = jacobian_matrix(form, hand)
+            return hand.equation(hand.partial(found.output, found.parameter), found.right)
         try:
-            return hand.equation(ratio, jacobian_matrix(form, hand))
-        except Inexpressible:
-            pass
-        try:
-            product = vjp_matrix(form, hand, cotangent(form))
+            found = vjp_matrix(form, hand, cotangent(form))
         except Inexpressible:
             return None
-        g = hand.name(cotangent(form))
+        g, ratio = hand.name(cotangent(form)), hand.partial(found.output, found.parameter)
         axes = sum(1 for i in form.out if i.dim.constant != 1)
         if axes == 1:
-            return hand.equation(hand.join([("", hand.transpose(g)), ("", ratio)]), product)
-        return hand.equation(hand.pairing(g, ratio), product)
+            return hand.equation(hand.join([("", hand.transpose(g)), ("", ratio)]), found.right)
+        return hand.equation(hand.pairing(g, ratio), found.right)
+
+    @property
+    def marked(self) -> bool:
+        """Whether matrix style writes positions here: `h_{t-1}`."""
+        with suppress(Inexpressible):
+            return jacobian_matrix(self.form, TextHand()).marked
+        with suppress(Inexpressible):
+            return vjp_matrix(self.form, TextHand(), cotangent(self.form)).marked
+        return False
 
     @property
     def pulled(self) -> bool:
@@ -255,7 +262,7 @@ class Explanation:
         matrix = [s.text for s in self._matrix_steps(False)]
         return (
             *captions(self.derivation, self.steps),
-            *matrix_captions(matrix, pulled),
+            *matrix_captions(matrix, pulled, any(f.marked for f in self.formulas)),
         )
 
     def markdown(self, style: Style = "index") -> str:
@@ -312,5 +319,5 @@ def explain(derivation: Derivation) -> Explanation:
     """Return the derivation with its closed forms; steps are written when they are read."""
     program = derivation.program
     starts = beginnings(program, earlier_values(program))
-    read = stepwise(derivation)
+    read = with_halves(stepwise(derivation))
     return Explanation(read, closed_forms(read), starts)

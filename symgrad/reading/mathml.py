@@ -24,6 +24,7 @@ class MathmlHand:
     barred = True
     ones = '<mn mathvariant="bold">𝟏</mn>'
     identity = "<mi>I</mi>"
+    every = "<mo>:</mo>"
 
     def name(self, name: str) -> str:
         """Return a letter, or an upright word, with its subscripts."""
@@ -41,6 +42,13 @@ class MathmlHand:
         if below:
             return f"<msub>{base}{_row(below)}</msub>"
         return f"<msup>{base}{_row(above)}</msup>" if above else base
+
+    def raised(self, head: str, above: Sequence[str], at: Sequence[str]) -> str:
+        """Return a letter whose superscript is written already."""
+        base, up = self.name(head), _row("<mo>,</mo>".join(above))
+        if not at:
+            return f"<msup>{_row(base)}{up}</msup>"
+        return f"<msubsup>{_row(base)}{_row(_listed(at))}{up}</msubsup>"
 
     def join(self, factors: Sequence[tuple[str, str]]) -> str:
         """Join factors by invisible products."""
