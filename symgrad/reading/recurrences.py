@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from symgrad.algebra.contract import contract, relocate
 from symgrad.derivation import Derivation
@@ -30,6 +31,7 @@ from symgrad.program import (
     scalars_of,
     walk,
 )
+from symgrad.reading.same import rename
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def stepwise(derivation: Derivation) -> Derivation:
     pasts = earlier_values(program)
     if not pasts:
         return derivation
+    derivation = _named_by_arrays(derivation, pasts)
     supply = Supply(derivation.serial)
     gone = {n: array for n, _, array in derivation.adjoint_of if array in pasts}
     adjoints = {d.name: d for d in derivation.adjoints if d.name in gone}
@@ -147,6 +150,37 @@ def stepwise(derivation: Derivation) -> Derivation:
         adjoint_of=tuple(entry for entry in derivation.adjoint_of if entry[0] not in gone),
         jacobians=tuple(replace(j, terms=terms(j.terms)) for j in derivation.jacobians),
         serial=supply.serial,
+    )
+
+
+def _named_by_arrays(derivation: Derivation, pasts: Mapping[str, Earlier]) -> Derivation:
+    """Return the derivation with its names for earlier values made from the arrays they are of."""
+    taken = {d.name for d in derivation.adjoints}
+    adjoint = {name for name, _, _ in derivation.adjoint_of}
+    renamed: dict[str, str] = {}
+    for definition in derivation.adjoints:
+        past = next((p for p in pasts if definition.name.endswith(f"_{p}")), None)
+        if past is None or definition.name in adjoint:
+            continue
+        base = definition.name.removesuffix(past) + pasts[past].access.array
+        names = (base if n == 1 else f"{base}_{n}" for n in count(1))
+        renamed[definition.name] = next(n for n in names if n not in taken)
+        taken.add(renamed[definition.name])
+
+    def terms(old: Sequence[Term]) -> tuple[Term, ...]:
+        return tuple(Term(t.bound, tuple(rename(f, renamed) for f in t.factors)) for t in old)
+
+    return replace(
+        derivation,
+        adjoints=tuple(
+            replace(
+                d,
+                name=renamed.get(d.name, d.name),
+                body=over_body(d.body, lambda scalar: rename(scalar, renamed)),
+            )
+            for d in derivation.adjoints
+        ),
+        jacobians=tuple(replace(j, terms=terms(j.terms)) for j in derivation.jacobians),
     )
 
 
