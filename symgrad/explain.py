@@ -15,6 +15,7 @@ from typing import Literal
 
 from symgrad.derivation import Derivation
 from symgrad.errors import ArgumentError, SelectionError
+from symgrad.reading.arrays import MatrixForm
 from symgrad.reading.blocks import Inexpressible
 from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand, TextHand
@@ -49,6 +50,8 @@ class Formula:
     """One derivative in closed form; prints as text."""
 
     form: ClosedForm
+    _forms: dict[str, MatrixForm | str] = field(default_factory=dict, compare=False, repr=False)
+    _named: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, style: Style = "index") -> str:
         """Return the formula as Unicode text."""
@@ -65,49 +68,54 @@ class Formula:
 
     def matrix(self, hand: Hand) -> str | None:
         """Return the formula in matrix style, as a vjp where the Jacobian has too many axes."""
-        form = self.form
-        with suppress(Inexpressible):
-            found = jacobian_matrix(form, hand)
-            return hand.equation(hand.partial(found.output, found.parameter), found.right)
-        try:
-            found = vjp_matrix(form, hand, cotangent(form))
-        except Inexpressible:
+        found = self._found(hand)
+        if isinstance(found, str):
             return None
-        g, ratio = hand.name(cotangent(form)), hand.partial(found.output, found.parameter)
-        axes = sum(1 for i in form.out if i.dim.constant != 1)
-        if axes == 1:
+        ratio = hand.partial(found.output, found.parameter)
+        if not found.pulled:
+            return hand.equation(ratio, found.right)
+        g = hand.name(cotangent(self.form))
+        if sum(1 for i in self.form.out if i.dim.constant != 1) == 1:
             return hand.equation(hand.join([("", hand.transpose(g)), ("", ratio)]), found.right)
         return hand.equation(hand.pairing(g, ratio), found.right)
+
+    def named(self, hand: Hand) -> tuple[str, ...]:
+        """Return what the names of the derivation stand for that matrix style reads here."""
+        key = type(hand).__name__
+        if key not in self._named:
+            self._named[key] = named_matrices(self.form, hand)
+        return self._named[key]
+
+    def _found(self, hand: Hand) -> MatrixForm | str:
+        """Return the matrix form, searched for once in each notation, or why there is none."""
+        key = type(hand).__name__
+        if key not in self._forms:
+            with suppress(Inexpressible):
+                self._forms[key] = jacobian_matrix(self.form, hand)
+                return self._forms[key]
+            try:
+                self._forms[key] = vjp_matrix(self.form, hand, cotangent(self.form))
+            except Inexpressible as reason:
+                self._forms[key] = str(reason)
+        return self._forms[key]
 
     @property
     def marked(self) -> bool:
         """Whether matrix style writes positions here: `h_{t-1}`."""
-        with suppress(Inexpressible):
-            return jacobian_matrix(self.form, TextHand()).marked
-        with suppress(Inexpressible):
-            return vjp_matrix(self.form, TextHand(), cotangent(self.form)).marked
-        return False
+        found = self._found(TextHand())
+        return not isinstance(found, str) and found.marked
 
     @property
     def pulled(self) -> bool:
         """Whether matrix style needs a cotangent here."""
-        try:
-            jacobian_matrix(self.form, TextHand())
-        except Inexpressible:
-            return self.matrix(TextHand()) is not None
-        return False
+        found = self._found(TextHand())
+        return not isinstance(found, str) and found.pulled
 
     @property
     def reason(self) -> str | None:
         """Why there is no matrix style here, or None."""
-        try:
-            jacobian_matrix(self.form, TextHand())
-        except Inexpressible:
-            try:
-                vjp_matrix(self.form, TextHand(), cotangent(self.form))
-            except Inexpressible as reason:
-                return str(reason)
-        return None
+        found = self._found(TextHand())
+        return found if isinstance(found, str) else None
 
     def __str__(self) -> str:
         matrix = self.matrix(TextHand())
@@ -252,7 +260,7 @@ class Explanation:
                 steps[Step(kind, f"{formula.text()}    {note}", latex, mathml)] = None
         for formula in self.formulas:
             if formula.reason is None:
-                lines = zip(*(named_matrices(formula.form, h) for h in HANDS), strict=True)
+                lines = zip(*(formula.named(h) for h in HANDS), strict=True)
                 steps.update({Step(kind, *line): None for line in lines})
         return list(steps)
 

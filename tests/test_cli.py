@@ -116,11 +116,11 @@ def test_every_format_has_matrix_style(capsys, form):
     assert (found["index"] != found["matrix"]) == (form == "latex")
 
 
-@pytest.mark.parametrize(("form", "reason"), [("text", "axes"), ("html", "axes"), ("tex", "axes")])
-def test_matrix_style_says_in_every_format_why_a_result_has_none(capsys, form, reason):
-    layer = "x: input[n]\nW: param[m, k, n]\ny[i, j] = sum[l](W[i, j, l] * x[l])"
+@pytest.mark.parametrize("form", ["text", "html", "tex"])
+def test_matrix_style_says_in_every_format_why_a_result_has_none(capsys, form):
+    layer = "x: input[n]\nw: param[n]\ny = prod(w * x)"
     assert cli.main(["derive", layer, "--format", form, "--style", "matrix"]) == 0
-    assert f"(index style: W has 3 {reason}" in capsys.readouterr().out
+    assert "(index style: in rest" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -55,13 +55,15 @@ Written = tuple[str, int]
 class MatrixForm:
     """A derivative in matrix style: the two names of its left side, with labels, and its value.
 
-    `marked` says that it, or what it reads, writes labels.
+    `marked` says that it, or what it reads, writes labels; `pulled` that it is the product with a
+    cotangent.
     """
 
     output: str
     parameter: str
     right: str
-    marked: bool = False
+    marked: bool
+    pulled: bool
 
 
 @dataclass(slots=True)
@@ -77,7 +79,8 @@ class MatrixWriter(ElementwiseWriter):
             raise Inexpressible(f"∂{form.output}/∂{form.parameter} has {len(axes)} axes")
         right = self.terms(form.terms, axes)[0]
         above = self.labelled(form.output, form.out)
-        return MatrixForm(above, self.labelled(form.parameter, form.theta), right, self.marked)
+        left = self.labelled(form.parameter, form.theta)
+        return MatrixForm(above, left, right, self.marked, False)
 
     def pulled(self, form: ClosedForm, cotangent: str) -> MatrixForm:
         """Write the product of a cotangent with a Jacobian."""
@@ -89,7 +92,7 @@ class MatrixWriter(ElementwiseWriter):
         self.begin([f for t in done for f in t.factors], target)
         right = self.terms(done, self.axes(target, few=True))[0]
         left = self.labelled(form.parameter, form.theta)
-        return MatrixForm(self.hand.name(form.output), left, right, self.marked)
+        return MatrixForm(self.hand.name(form.output), left, right, self.marked, True)
 
     def terms(self, terms: Sequence[Term], target: tuple[Index, ...]) -> Written:
         """Write a sum of terms whose free indices are `target`."""
@@ -236,7 +239,7 @@ class MatrixWriter(ElementwiseWriter):
         if isinstance(position, Lookup):
             where = self.hand.name(self.title(position.array))
         elif self.is_label(position):
-            where = self.scribe().position(position)
+            where = self.pen.position(position)
         else:
             where = write_dim(position.offset, self.hand)[0]
             if position.terms:
@@ -277,7 +280,7 @@ class MatrixWriter(ElementwiseWriter):
         definition = self.unnamed(access.array)
         if definition is None:
             self.said[access.array] = None
-            return titled(self.scribe(), access.array, self.marks(visible)), ATOM
+            return titled(self.pen, access.array, self.marks(visible)), ATOM
         body = self.moved(definition, access)
         written = self.body(replace(definition, body=body), self.own_axes(definition, access))
         if not isinstance(body, Primitive):

@@ -90,7 +90,7 @@ class ElementwiseWriter(LabelledWriter, ABC):
             case Apply():
                 return self.apply(atom, target)
             case _ if not isinstance(atom, Summed) and indices_in(atom) <= self.labels:
-                return self.scribe().write(atom)
+                return self.pen.write(atom)
             case _:
                 raise Inexpressible("a delta, a guard or an index stands inside a function")
 

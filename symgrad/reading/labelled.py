@@ -38,7 +38,8 @@ Written = tuple[str, int]
 class LabelledWriter:
     """Chooses the indices that a formula writes, and writes them.
 
-    `titles` are the names that the derivation made; `said` collects the names that were written.
+    `titles` are the names that the derivation made; `said` collects the names that were written;
+    `pen` writes scalars and positions with this formula's letters.
     """
 
     program: Program
@@ -49,17 +50,27 @@ class LabelledWriter:
     said: dict[str, None] = field(default_factory=dict)
     labels: set[Index] = field(default_factory=set)
     marked: bool = False
-    letters: Letters = field(init=False)
+    taken: frozenset[str] = field(init=False)
+    pen: Writer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.begin((), ())
+        self.taken = reading_names(self.program)
+        self.pen = Writer(
+            self.program, self.hand, Letters(self.taken), self.definitions, frozenset(self.titles)
+        )
+
+    @property
+    def letters(self) -> Letters:
+        """The letters of this formula."""
+        return self.pen.letters
 
     def begin(self, scalars: Sequence[Scalar], target: Sequence[Index]) -> None:
         """Begin a formula: choose the indices it writes, and name those of its result."""
         self.labels = labels_of(scalars, self.stacks, self.program)
-        self.letters = Letters.of(
-            self.program, (i for i in target if i in self.labels), reading_names(self.program)
-        )
+        self.pen.letters = Letters(self.taken)
+        for index in target:
+            if index in self.labels:
+                self.pen.letters.take(index)
 
     def axes(self, target: Sequence[Index], *, few: bool = False) -> tuple[Index, ...]:
         """Return the axes of a result that are not written; with `few` at most two."""
@@ -70,7 +81,7 @@ class LabelledWriter:
     def labelled(self, name: str, indices: Sequence[Index]) -> str:
         """Write a name with the labels that it has in this formula."""
         at = [Affine.of(i) for i in indices if i.dim.constant != 1 and i != self.program.batch]
-        return titled(self.scribe(), name, self.marks(at))
+        return titled(self.pen, name, self.marks(at))
 
     def marks(self, at: Sequence[Position]) -> list[str]:
         """Write labels as subscripts, `:` for an axis that stands before one."""
@@ -78,7 +89,7 @@ class LabelledWriter:
         last = max((n for n, label in enumerate(labels) if label), default=-1)
         self.marked = self.marked or last >= 0
         return [
-            self.scribe().position(p) if label else self.hand.every
+            self.pen.position(p) if label else self.hand.every
             for p, label in zip(at[: last + 1], labels, strict=False)
         ]
 
@@ -88,12 +99,6 @@ class LabelledWriter:
         if isinstance(position, Lookup):
             return bool(inside) and inside <= self.labels
         return position.bare is None or position.bare in self.labels
-
-    def scribe(self) -> Writer:
-        """Return a writer of scalars and positions with this formula's letters."""
-        return Writer(
-            self.program, self.hand, self.letters, self.definitions, frozenset(self.titles)
-        )
 
     def title(self, name: str) -> str:
         """Return the name an array is written by."""
