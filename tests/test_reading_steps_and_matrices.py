@@ -11,6 +11,8 @@ from recurrences import FACTORED, FILTER, GRU, KALMAN, LSTM, RECURRENCES, RNN
 from test_explain import explained as explained_anew
 from test_reading import check_page
 
+from symgrad.reading.hands import TextHand
+
 PROCESS = """
 y: input[n]
 A: param[n, n]
@@ -104,3 +106,11 @@ def test_the_half_of_a_factor_is_a_letter_the_layer_does_not_use() -> None:
     text = explained(layer).text()
     assert "Λ_ij = [i > j] + δ_ij/2" in text
     assert "Λ: 1 below the diagonal, 1/2 on it, 0 above it" in text
+
+
+def test_numbers_and_scalars_below_a_line_stand_together() -> None:
+    lines = explained(LAYERS["a sparse variational Gaussian process"][0]).text("matrix")
+    assert "  G^var_f = -1/(2 noise²)\n" in lines
+    assert "⊙ noise" not in lines
+    assert TextHand().number(int(-1e30)) == "-1e30"
+    assert TextHand().number(123456789) == "123456789"

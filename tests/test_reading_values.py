@@ -96,10 +96,10 @@ def test_the_recursion_of_a_filter_with_matrices(i):
         np.testing.assert_allclose(value, jac[name].dense()[0][i], rtol=1e-10, atol=1e-12)
     lines = printed(FILTER)
     for line in (
-        "∂y_i/∂A = Σ_t (G^m_ti m_{t-1}ᵀ - Hᵀ G^z2_ti m_{t-1}ᵀ + (G^M_ti)ᵀ A P_{t-1}"
-        " + G^s_ti P_{t-1}ᵀ)",
-        "∂y_i/∂H = Σ_t (K_tᵀ G^q_ti - G^z2_ti m_{t-1}ᵀ Aᵀ + (G^r_ti)ᵀ M_t + (G^S_ti)ᵀ H M_t"
-        " + G^v_ti M_tᵀ)",
+        ("∂y_i/∂A = Σ_t (G^m_ti m_{t-1}ᵀ - Hᵀ G^z2_ti m_{t-1}ᵀ + (G^M_ti)ᵀ A P_{t-1}"
+         " + G^s_ti P_{t-1}ᵀ)"),
+        ("∂y_i/∂H = Σ_t (K_tᵀ G^q_ti - G^z2_ti m_{t-1}ᵀ Aᵀ + (G^r_ti)ᵀ M_t + (G^S_ti)ᵀ H M_t"
+         " + G^v_ti M_tᵀ)"),
         "∂y_i/∂Q = Σ_t (G^M_ti + (G^M_ti)ᵀ) Q",
         "∂y_i/∂P0 = (Aᵀ G^s_0i + (G^s_0i)ᵀ A) P0",
         "G^m_t = δ_{t,T-1} I + G^m_{t+1} A - G^z2_{t+1} H A", "G^z2_t = G^m_t K_t",

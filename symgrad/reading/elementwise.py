@@ -181,7 +181,9 @@ class ElementwiseWriter(LabelledWriter, ABC):
         """Write an element-wise quotient."""
         below = [self.raised(self.element(a, target), n) for a, n in product.under.items()]
         lone = below[0] if len(below) == 1 else None
-        under = lone[0] if lone else self.hand.odot([self.closed(w) for w in below])
+        items = [self.closed(w) for w in below]
+        joined = self.hand.odot(items) if target else self.hand.join([("", i) for i in items])
+        under = lone[0] if lone else joined
         simple = lone is not None and lone[1] >= POWER
         plain = top[1] > ODOT or self.hand.barred
         return self.hand.quotient(top[0] if plain else self.hand.group(top[0]), under, simple)

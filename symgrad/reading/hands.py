@@ -194,6 +194,8 @@ class TextHand:
         """Return the number as Python writes it."""
         if isinstance(value, bool):
             return str(int(value))
+        if isinstance(value, int) and 10**15 <= abs(value) < 10**300 and int(float(value)) == value:
+            value = float(value)
         if value in (float("inf"), -float("inf")):
             return "∞" if value > 0 else "-∞"
         if isinstance(value, float) and value == int(value) and abs(value) < 1e15:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from symgrad.program import BATCH, Access, Affine, Delta, Index, Lookup, Position
@@ -59,7 +60,11 @@ class Network:
         front, scalars, block = tuple(self.front), tuple(self.scalars), self.whole()
         if block is None and scalars and not front:
             block, scalars = Leaf(*scalars[0]), scalars[1:]
-        written = self.writer.number(max(number, -number))
+        size = max(number, -number)
+        if self.below and isinstance(size, Fraction) and size.denominator != 1:
+            self.below.insert(0, (self.writer.hand.number(size.denominator), ATOM))
+            size = Fraction(size.numerator)
+        written = self.writer.number(size)
         return Summand(number < 0, written, front, scalars, tuple(self.below), block)
 
     def sort(self, product: Product) -> None:

@@ -302,8 +302,8 @@ class Writer:
         body = definition.body
         match body:
             case tuple():
-                pieces = tuple(moved_piece(term, mapping) for term in body)
-                return self.write(Summed(pieces))
+                pieces = (moved_piece(term, mapping) for term in body)
+                return self.write(Summed(tuple(p for p in pieces if p is not None)))
             case Reduce(kind, bound, inner):
                 return reduction(self, kind, bound, substitute(inner, mapping))
             case Rowwise():
