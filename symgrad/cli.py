@@ -138,7 +138,7 @@ def derive(
     wrt: Wrt = None,
     functions: Functions = None,
     dims: Dims = None,
-    style: Annotated[Style, typer.Option(help="for text and latex")] = Style.INDEX,
+    style: Annotated[Style, typer.Option(help="matrix: whole arrays")] = Style.INDEX,
     format: Annotated[
         Format | None, typer.Option(help="text unless the ending of -o FILE says otherwise")
     ] = None,
@@ -158,11 +158,6 @@ def derive(
     from symgrad.options import target_of
 
     form = format or format_of(output)
-    if style is not Style.INDEX and form not in (Format.TEXT, Format.LATEX):
-        raise ArgumentError(
-            f"--style {style} is for --format text and latex, not for {form}",
-            hint="leave --style out, or choose --format latex",
-        )
     target = target_of(output, "derivation", force=force)
     with _working("deriving"):
         derivation = symgrad.derive(

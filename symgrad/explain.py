@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from symgrad.derivation import Derivation
 from symgrad.errors import ArgumentError, SelectionError
+from symgrad.reading.arrays import MatrixForm
 from symgrad.reading.blocks import Inexpressible
 from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand, TextHand
 from symgrad.reading.latex import LatexHand
 from symgrad.reading.letters import taken_names
+from symgrad.reading.lines import conditions, domains, equation
+from symgrad.reading.masks import with_halves
+from symgrad.reading.mathml import prose
 from symgrad.reading.matrix import jacobian_matrix, named_matrices, read_matrices, vjp_matrix
 from symgrad.reading.notation import Caption, captions, matrix_captions
 from symgrad.reading.pages import html_page, markdown_page, tex_escape, tex_page
@@ -27,10 +32,7 @@ from symgrad.reading.steps import (
     HANDS,
     Page,
     Step,
-    conditions,
     derivation_steps,
-    domains,
-    equation,
     supports,
 )
 from symgrad.simplify import closed_forms
@@ -48,6 +50,8 @@ class Formula:
     """One derivative in closed form; prints as text."""
 
     form: ClosedForm
+    _forms: dict[str, MatrixForm | str] = field(default_factory=dict, compare=False, repr=False)
+    _named: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, style: Style = "index") -> str:
         """Return the formula as Unicode text."""
@@ -64,42 +68,54 @@ class Formula:
 
     def matrix(self, hand: Hand) -> str | None:
         """Return the formula in matrix style, as a vjp where the Jacobian has too many axes."""
-        form = self.form
-        ratio = hand.partial(hand.name(form.output), hand.name(form.parameter))
-        try:
-            return hand.equation(ratio, jacobian_matrix(form, hand))
-        except Inexpressible:
-            pass
-        try:
-            product = vjp_matrix(form, hand, cotangent(form))
-        except Inexpressible:
+        found = self._found(hand)
+        if isinstance(found, str):
             return None
-        g = hand.name(cotangent(form))
-        axes = sum(1 for i in form.out if i.dim.constant != 1)
-        if axes == 1:
-            return hand.equation(hand.join([("", hand.transpose(g)), ("", ratio)]), product)
-        return hand.equation(hand.pairing(g, ratio), product)
+        ratio = hand.partial(found.output, found.parameter)
+        if not found.pulled:
+            return hand.equation(ratio, found.right)
+        g = hand.name(cotangent(self.form))
+        if sum(1 for i in self.form.out if i.dim.constant != 1) == 1:
+            return hand.equation(hand.join([("", hand.transpose(g)), ("", ratio)]), found.right)
+        return hand.equation(hand.pairing(g, ratio), found.right)
+
+    def named(self, hand: Hand) -> tuple[str, ...]:
+        """Return what the names of the derivation stand for that matrix style reads here."""
+        key = type(hand).__name__
+        if key not in self._named:
+            self._named[key] = named_matrices(self.form, hand)
+        return self._named[key]
+
+    def _found(self, hand: Hand) -> MatrixForm | str:
+        """Return the matrix form, searched for once in each notation, or why there is none."""
+        key = type(hand).__name__
+        if key not in self._forms:
+            with suppress(Inexpressible):
+                self._forms[key] = jacobian_matrix(self.form, hand)
+                return self._forms[key]
+            try:
+                self._forms[key] = vjp_matrix(self.form, hand, cotangent(self.form))
+            except Inexpressible as reason:
+                self._forms[key] = str(reason)
+        return self._forms[key]
+
+    @property
+    def marked(self) -> bool:
+        """Whether matrix style writes positions here: `h_{t-1}`."""
+        found = self._found(TextHand())
+        return not isinstance(found, str) and found.marked
 
     @property
     def pulled(self) -> bool:
         """Whether matrix style needs a cotangent here."""
-        try:
-            jacobian_matrix(self.form, TextHand())
-        except Inexpressible:
-            return self.matrix(TextHand()) is not None
-        return False
+        found = self._found(TextHand())
+        return not isinstance(found, str) and found.pulled
 
     @property
     def reason(self) -> str | None:
         """Why there is no matrix style here, or None."""
-        try:
-            jacobian_matrix(self.form, TextHand())
-        except Inexpressible:
-            try:
-                vjp_matrix(self.form, TextHand(), cotangent(self.form))
-            except Inexpressible as reason:
-                return str(reason)
-        return None
+        found = self._found(TextHand())
+        return found if isinstance(found, str) else None
 
     def __str__(self) -> str:
         matrix = self.matrix(TextHand())
@@ -174,9 +190,8 @@ class Explanation:
 
     def text(self, style: Style = "index") -> str:
         """Return the whole derivation as Unicode text."""
-        require_style(style)
         lines = [self.title, ""]
-        for heading, steps in self.sections(with_reasons=style == "matrix"):
+        for heading, steps in self._styled(style):
             lines += [heading, *(f"  {step.text}" for step in steps), ""]
         notes = [f"  {c.text}: {c.words}" for c in self.notation()]
         return "\n".join([*lines, *(["Notation", *notes] if notes else [])]).rstrip()
@@ -239,11 +254,13 @@ class Explanation:
             if written[0] is not None:
                 steps[Step(kind, *(w or "" for w in written))] = None
             elif with_reasons:
-                text = f"{formula.text()}    (index style: {formula.reason})"
-                steps[Step(kind, text, self._latex_line(formula, "matrix"), "")] = None
+                note = f"(index style: {formula.reason})"
+                mathml = f'{equation(formula.form, HANDS[2])}<mspace width="2em"/>' + prose(note)
+                latex = self._latex_line(formula, "matrix")
+                steps[Step(kind, f"{formula.text()}    {note}", latex, mathml)] = None
         for formula in self.formulas:
             if formula.reason is None:
-                lines = zip(*(named_matrices(formula.form, h) for h in HANDS), strict=True)
+                lines = zip(*(formula.named(h) for h in HANDS), strict=True)
                 steps.update({Step(kind, *line): None for line in lines})
         return list(steps)
 
@@ -253,20 +270,27 @@ class Explanation:
         matrix = [s.text for s in self._matrix_steps(False)]
         return (
             *captions(self.derivation, self.steps),
-            *matrix_captions(matrix, pulled),
+            *matrix_captions(matrix, pulled, any(f.marked for f in self.formulas)),
         )
 
-    def markdown(self) -> str:
-        """Return the whole derivation as Markdown with LaTeX in `$$`."""
-        return markdown_page(self.title, self.sections(), self.notation())
+    def markdown(self, style: Style = "index") -> str:
+        """Return the whole derivation as Markdown with LaTeX in `$$`.
 
-    def html(self) -> str:
+        As in `text`, matrix style also says which results have none, and why.
+        """
+        return markdown_page(self.title, self._styled(style), self.notation())
+
+    def html(self, style: Style = "index") -> str:
         """Return the whole derivation as one HTML page, with its formulas in MathML."""
-        return html_page(self.title, self.sections(), self.notation())
+        return html_page(self.title, self._styled(style), self.notation())
 
-    def tex(self) -> str:
+    def tex(self, style: Style = "index") -> str:
         """Return the whole derivation as a LaTeX document."""
-        return tex_page(self.title, self.sections(), self.notation())
+        return tex_page(self.title, self._styled(style), self.notation())
+
+    def _styled(self, style: Style) -> list[tuple[str, list[Step]]]:
+        require_style(style)
+        return self.sections(with_reasons=style == "matrix")
 
     def __str__(self) -> str:
         return self.text()
@@ -303,5 +327,5 @@ def explain(derivation: Derivation) -> Explanation:
     """Return the derivation with its closed forms; steps are written when they are read."""
     program = derivation.program
     starts = beginnings(program, earlier_values(program))
-    read = stepwise(derivation)
+    read = with_halves(stepwise(derivation))
     return Explanation(read, closed_forms(read), starts)

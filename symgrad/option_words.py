@@ -98,11 +98,11 @@ def written(derivation: Explanation, form: Format, style: Style) -> str:
         case Format.LATEX:
             return derivation.latex(style=letters)
         case Format.TEX:
-            return derivation.tex()
+            return derivation.tex(style=letters)
         case Format.MARKDOWN:
-            return derivation.markdown()
+            return derivation.markdown(style=letters)
         case Format.HTML:
-            return derivation.html()
+            return derivation.html(style=letters)
 
 
 def comment(words: str, form: Format) -> str:

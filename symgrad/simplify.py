@@ -8,6 +8,7 @@ that the closed form states.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from symgrad.algebra.contract import fold, relocate
 from symgrad.derivation import Derivation, Jacobian
@@ -50,7 +51,24 @@ def closed_forms(derivation: Derivation) -> tuple[ClosedForm, ...]:
     """Return the closed form of every Jacobian, in the derivation's order."""
     meanings = Meanings.of(derivation.program)
     supply = Supply(derivation.serial)
-    return tuple(closed_form(derivation, j, meanings, supply) for j in derivation.jacobians)
+    forms = [closed_form(derivation, j, meanings, supply) for j in derivation.jacobians]
+    made = {d.name: d for form in forms for d in form.named}
+    tidied = {n: _tidied(d, derivation.program, meanings, supply) for n, d in made.items()}
+    return tuple(
+        replace(form, named=tuple(tidied[d.name] for d in form.named), serial=supply.serial)
+        for form in forms
+    )
+
+
+def _tidied(
+    definition: Definition, program: Program, meanings: Meanings, supply: Supply
+) -> Definition:
+    """Return an adjoint with its slopes in textbook shape and values by their names."""
+    if not isinstance(definition.body, tuple):
+        return definition
+    products = [p for t in definition.body for p in flat(t, program, meanings)]
+    products = same_sums(use_facts(products, meanings), supply)
+    return replace(definition, body=_terms(finish(products, meanings, ())))
 
 
 def closed_form(
@@ -212,9 +230,11 @@ def _still_read(
 ) -> tuple[Definition, ...]:
     """Return the adjoints the terms read, directly or through another, in order."""
     wanted = {n for t in terms for f in t.factors for n in arrays_of(f)}
-    kept: list[Definition] = []
-    for definition in reversed(adjoints):
-        if definition.name in wanted:
-            kept.append(definition)
-            wanted.update(n for s in scalars_of(definition.body) for n in arrays_of(s))
-    return tuple(reversed(kept))
+    known = {d.name: d for d in adjoints}
+    waiting = [n for n in wanted if n in known]
+    while waiting:  # the adjoints of a recurrence read each other
+        body = known[waiting.pop()].body
+        new = {n for s in scalars_of(body) for n in arrays_of(s)} - wanted
+        wanted |= new
+        waiting += [n for n in new if n in known]
+    return tuple(d for d in adjoints if d.name in wanted)

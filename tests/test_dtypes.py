@@ -354,9 +354,8 @@ def test_functions_over_axes_keep_their_digits(
         wide = [s for part in slopes(z) for s in part]
         # the largest terms of δ - w and of w_i (δ - w_j), where the difference is nearly 0
         first = {"log_softmax": lambda i: 1, "softmax": lambda i: _weights(z)[i]}.get(name)
-        terms = [
-            first(i) if first and i == j else 0 for i in range(len(slopes(z))) for j in range(len(z))
-        ]
+        places = np.ndindex(len(slopes(z)), len(z))
+        terms = [first(i) if first and i == j else 0 for i, j in places]
         for found, wanted, scales in (
             (np.ravel(jac.forward(x)), value(z), [largest] * len(wide)),
             (np.ravel(jac.jac_x(x)), wide, terms),

@@ -91,10 +91,16 @@ def test_one_output_loses_its_index_in_index_style() -> None:
 
 
 def test_what_has_no_matrix_form_says_why() -> None:
-    formula = explained(LAYERS["convolution"])["w"]
+    product = "x: input[n]\nw: param[n]\ny = prod(w * x)\n"
+    formula = explained(product)["w"]
     assert formula.reason
     assert formula.text("matrix") == formula.text("index")
-    assert f"index style: {formula.reason}" in explained(LAYERS["convolution"]).text("matrix")
+    assert f"index style: {formula.reason}" in explained(product).text("matrix")
+
+
+def test_a_convolution_is_a_sum_of_products_at_positions() -> None:
+    text = explained(LAYERS["convolution"])["w"].text("matrix")
+    assert text == "⟨g, ∂y/∂w_{:,:,i}⟩ = Σ_s (g_{:,s} ⊙ (1 - y_{:,s}²)) x_{:,i+s}ᵀ"
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -302,7 +302,8 @@ def test_closed_forms_read_like_a_textbook(text, wrt, index, matrix):
 
 def test_functions_nobody_named_are_written_where_they_are_read():
     page = sg.derive("S: param[n, n]\nb: input[n]\ny = cholesky(S) @ b + logdet(S)", "all").text()
-    assert "∂chol(S)_ij/∂S_kl = 1/2 Σ_p chol(S)_ip heaviside(p - j, 0.5)" in page
+    assert "∂chol(S)_ij/∂S_kl = 1/2 Σ_p chol(S)_ip Φ_pj(" in page
+    assert "Φ_ij = [i > j] + δ_ij/2" in page
     assert "(chol(S)⁻¹)_pk" in page
     assert "∂y_i/∂b_j |{chol(S), log det S} = chol(S)_ij" in page
     stacked = sg.derive("K: param[m, n, n]\ny: input[n]\nf = solve(K, y) @ y + logdet(K)", "all")

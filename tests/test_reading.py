@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from typing import Literal
 
 import pytest
 from test_explain import explained
 from test_reading_matrix import NETS
 from test_simplify import DENSE, LAYERS
 
+from symgrad.explain import Explanation
 from symgrad.reading.latex import LatexHand
 
 KEEPDIMS = (
@@ -170,16 +172,15 @@ TOKENS = {f"{MATH}{tag}" for tag in ("mi", "mn", "mo", "mtext", "mspace")}
 ARITY = {"mfrac": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2}
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_html_typesets_every_line_in_wellformed_mathml(name: str) -> None:
-    explanation = explained(ALL[name])
-    page = explanation.html()
+def check_page(explanation: Explanation, style: Literal["index", "matrix"]) -> None:
+    """Require that a page is well-formed, and every line a formula in MathML."""
+    page = explanation.html(style)
     tags = Tags()
     tags.feed(page.removeprefix("<!DOCTYPE html>"))
     assert not tags.open
     root = ET.fromstring(page.removeprefix("<!DOCTYPE html>"))
     formulas = list(root.iter(f"{MATH}math"))
-    lines = sum(len(steps) for _, steps in explanation.sections())
+    lines = sum(len(steps) for _, steps in explanation.sections(style == "matrix"))
     assert len(formulas) == lines + len(explanation.notation())
     for formula in formulas:
         assert len(formula)
@@ -192,6 +193,12 @@ def test_html_typesets_every_line_in_wellformed_mathml(name: str) -> None:
             assert not (node.tail or "").strip() or node is formula, node.tail
             assert ARITY.get(node.tag.removeprefix(MATH), children) == children
     assert "<script" not in page and "src=" not in page and "href=" not in page
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("style", ["index", "matrix"])
+def test_html_typesets_every_line_in_wellformed_mathml(name: str, style: str) -> None:
+    check_page(explained(ALL[name]), style)
 
 
 def test_html_of_a_dense_layer_holds_its_result() -> None:

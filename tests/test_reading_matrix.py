@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matrix_text import column, evaluate
-from test_simplify import DENSE, LAYERS, derived
+from test_simplify import DENSE, derived
 
 from symgrad.explain import Formula, cotangent, explain
 from symgrad.proof.interpret import evaluate_jacobian, interpret
@@ -176,7 +176,6 @@ def test_a_layer_that_uses_g_gets_another_cotangent() -> None:
 
 
 @pytest.mark.parametrize("text", [
-    LAYERS["convolution"],
     "x: input[n]\nw: param[n]\ny = prod(w * x)\n",
     "X: const[n, d]\ns: param\nK[i, j] = s * exp(-sum[k]((X[i, k] - X[j, k])**2))\n",
 ])

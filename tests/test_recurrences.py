@@ -193,7 +193,8 @@ def test_the_derivation_is_the_recursion_it_is():
     text = sg.derive(RNN).text()
     assert "h_{-1,i} = 0\n" in text
     assert "z_ti = Σ_j U_ij h_{t-1,j} + Σ_l W_il x_tl + b_i\n" in text
-    assert "G^h_tij = δ_{t,T-1} V_ij + [t + 1 < T] Σ_l G^z_{t+1,i,l} U_lj\n" in text
+    assert "G^h_tij = δ_{t,T-1} V_ij + Σ_l G^z_{t+1,i,l} U_lj\n" in text
+    assert "G^z_Tij = 0\n" in text
     assert "∂y[i]/∂U[j,l] = Σ_t G^z_tij h_{t-1,l}\n" in text
     assert "before" not in text
 
@@ -202,8 +203,10 @@ def test_a_second_lag_has_a_start_and_an_adjoint_of_its_own():
     text = sg.derive(TWO_LAGS).text()
     assert "y_{-1} = s\n" in text
     assert "y_{-2} = 2\n" in text
-    assert "a G^y_{t+1,i} [t + 1 < T] + b G^y_{t+2,i} [t + 2 < T]" in text
-    assert "∂y[t]/∂s = a G^y_0t + b G^y_1t [1 < T]" in text
+    assert "G^y_ti = δ_ti + a G^y_{t+1,i} + b G^y_{t+2,i}\n" in text
+    assert "G^y_Tt = 0\n" in text
+    assert "G^y_{T+1,t} = 0\n" in text
+    assert "∂y[t]/∂s = a G^y_0t + b G^y_1t\n" in text
 
 
 def test_latex_writes_earlier_steps_too():

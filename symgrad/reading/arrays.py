@@ -5,81 +5,94 @@ Term, ... -> str
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from symgrad.algebra.contract import contract
 from symgrad.program import (
     Access,
     Affine,
-    Apply,
-    Constant,
+    Body,
     Definition,
     Index,
     Lookup,
-    Number,
     Position,
-    Program,
+    Primitive,
     Reduce,
     Rowwise,
-    Scalar,
-    Size,
     Term,
+    over_body,
+    scalars_of,
     substitute,
 )
 from symgrad.reading.blocks import (
     Block,
+    Chain,
     Inexpressible,
     Leaf,
     Summand,
     added,
+    chain,
+    transposed,
     write_block,
     write_sum,
 )
-from symgrad.reading.cases import COMPARISONS
 from symgrad.reading.closed import ClosedForm, Shown
-from symgrad.reading.hands import ADD, ATOM, MUL, ODOT, POWER, Hand
-from symgrad.reading.matching import Meanings
-from symgrad.reading.network import Network, axes_of, is_batch
-from symgrad.reading.places import sum_of, write_dim
+from symgrad.reading.elementwise import ElementwiseWriter
+from symgrad.reading.hands import ADD, ATOM, MUL, POWER
+from symgrad.reading.labels import (
+    labels_of,
+)
+from symgrad.reading.network import Network, is_batch
+from symgrad.reading.places import write_dim
 from symgrad.reading.products import Product, indices_in, product_of
+from symgrad.reading.whole import element, is_function, titled, whole
 
 Written = tuple[str, int]
 
 
-@dataclass(slots=True)
-class MatrixWriter:
-    """Writes terms as products of matrices and vectors; `titles` are the names that the
-    derivation made, `said` collects the names that were written.
+@dataclass(frozen=True, slots=True)
+class MatrixForm:
+    """A derivative in matrix style: the two names of its left side, with labels, and its value.
+
+    `marked` says that it, or what it reads, writes labels; `pulled` that it is the product with a
+    cotangent.
     """
 
-    program: Program
-    hand: Hand
-    definitions: Mapping[str, Definition]
-    titles: Mapping[str, str]
-    said: dict[str, None] = field(default_factory=dict)
+    output: str
+    parameter: str
+    right: str
+    marked: bool
+    pulled: bool
 
-    def jacobian(self, form: ClosedForm) -> str:
+
+@dataclass(slots=True)
+class MatrixWriter(ElementwiseWriter):
+    """Writes terms as products of matrices and vectors."""
+
+    def jacobian(self, form: ClosedForm) -> MatrixForm:
         """Write a Jacobian of at most two axes."""
         target = tuple(i for i in (*form.out, *form.theta) if i.dim.constant != 1)
-        return self.terms(form.terms, target)[0]
+        self.begin([f for t in form.terms for f in t.factors], target)
+        axes = self.axes(target)
+        if len(axes) > 2:
+            raise Inexpressible(f"∂{form.output}/∂{form.parameter} has {len(axes)} axes")
+        right = self.terms(form.terms, axes)[0]
+        above = self.labelled(form.output, form.out)
+        left = self.labelled(form.parameter, form.theta)
+        return MatrixForm(above, left, right, self.marked, False)
 
-    def pulled(self, form: ClosedForm, cotangent: str) -> str:
+    def pulled(self, form: ClosedForm, cotangent: str) -> MatrixForm:
         """Write the product of a cotangent with a Jacobian."""
         target = tuple(i for i in form.theta if i.dim.constant != 1)
         out = tuple(i for i in form.out if i.dim.constant != 1)
-        if len(target) > 2:
-            raise Inexpressible(f"{form.parameter} has {len(target)} axes")
         g = Access(cotangent, tuple(Affine.of(i) for i in out))
         terms = (Term((*out, *t.bound), (g, *t.factors)) for t in form.terms)
-        done = (contract(term, prefer=out) for term in terms)
-        return self.terms(tuple(t for t in done if t is not None), target)[0]
-
-    @property
-    def meanings(self) -> Meanings:
-        """What the definitions say."""
-        return Meanings(self.program, {}, frozenset(), {}, [])
+        done = [t for t in (contract(term, prefer=out) for term in terms) if t is not None]
+        self.begin([f for t in done for f in t.factors], target)
+        right = self.terms(done, self.axes(target, few=True))[0]
+        left = self.labelled(form.parameter, form.theta)
+        return MatrixForm(self.hand.name(form.output), left, right, self.marked, True)
 
     def terms(self, terms: Sequence[Term], target: tuple[Index, ...]) -> Written:
         """Write a sum of terms whose free indices are `target`."""
@@ -87,15 +100,42 @@ class MatrixWriter:
             return self.hand.number(0), ATOM
         products = [product_of(term.factors, term.bound) for term in terms]
         several = len(products) > 1 and any(self.reaches(p, target) for p in products)
-        items = [Network(self, target, several).summand(p) for p in products]
+        groups: dict[tuple[Index, ...], list[Product]] = {}
+        for product in products:
+            over = tuple(i for i in product.bound if i in self.labels)
+            groups.setdefault(over, []).append(product)
+        items = [
+            s for over, group in groups.items() for s in self.summands(group, over, target, several)
+        ]
         below = items[0].below
         if len(items) > 1 and below and all(s.below == below for s in items):
-            rest = added([Summand(s.negative, s.number, s.scalars, (), s.block) for s in items])
-            return write_sum([Summand(False, None, (), below, rest)], self.hand)
+            rest = added([replace(s, below=()) for s in items])
+            return write_sum([Summand(False, None, (), (), below, rest)], self.hand)
         if len(items) == 1:
             return write_sum(items, self.hand)
         total = added(items)
         return (self.hand.number(1), ATOM) if total is None else write_block(total, self.hand)
+
+    def summands(
+        self,
+        products: Sequence[Product],
+        over: tuple[Index, ...],
+        target: tuple[Index, ...],
+        several: bool,
+    ) -> list[Summand]:
+        """Return products as terms; those summed over labels are one term."""
+        with self.letters.bind(over) as letters:
+            items = [Network(self, target, several).summand(p) for p in products]
+            if not over:
+                return items
+            negative = all(s.negative for s in items)
+            total = added([replace(s, negative=s.negative != negative) for s in items])
+            text, tight = (self.hand.number(1), ATOM) if total is None else write_block(
+                total, self.hand
+            )
+            body = text if tight > ADD else self.hand.group(text)
+            big = self.hand.big("sum", [self.hand.name(n) for n in letters], body)
+        return [Summand(negative, None, (), (), (), Leaf(big, MUL))]
 
     def reaches(self, product: Product, target: tuple[Index, ...]) -> bool:
         """Whether a product varies along an axis of the result."""
@@ -106,26 +146,26 @@ class MatrixWriter:
         target = tuple(
             i for i in definition.indices if i != self.program.batch and i.dim.constant != 1
         )
-        if len(target) > 2:
-            raise Inexpressible(f"{self.title(definition.name)} has {len(target)} axes")
+        self.begin(list(scalars_of(definition.body)), target)
+        title = self.title(definition.name)
         try:
-            right = self.body(definition, target)[0]
+            right = self.body(definition, self.axes(target, few=True))[0]
         except Inexpressible as reason:
-            raise Inexpressible(f"in {self.title(definition.name)}, {reason}") from None
-        return self.hand.equation(self.hand.name(self.title(definition.name)), right)
+            raise Inexpressible(f"in {title}, {reason}") from None
+        return self.hand.equation(self.labelled(definition.name, definition.indices), right)
 
-    def title(self, name: str) -> str:
-        """Return the name an array is written by."""
-        return self.titles.get(name, name)
-
-    def number(self, number: Fraction | float) -> Written | None:
-        """Write a number in front; None for 1."""
-        if number == 1:
-            return None
-        if isinstance(number, Fraction) and number.denominator != 1:
-            above, below = (self.hand.number(n) for n in number.as_integer_ratio())
-            return self.hand.quotient(above, below, True), POWER
-        return self.hand.number(float(number)), ATOM
+    def end(self, definition: Definition, lag: int) -> str:
+        """Write that an adjoint is zero `lag` steps after the last one."""
+        assert definition.loop is not None
+        step = definition.loop.index
+        self.begin(list(scalars_of(definition.body)), definition.indices)
+        self.axes([i for i in definition.indices if i != self.program.batch], few=True)
+        at = [
+            Affine.of(step.dim) + (lag - 1) if i == step else Affine.of(i)
+            for i in definition.indices
+        ]
+        left = self.array(Access(definition.name, tuple(at)))[0]
+        return self.hand.equation(left, self.hand.number(0))
 
     def block(self, atom: Shown, axes: tuple[Index, ...]) -> Block:
         """Return an element-wise expression as a block with these axes."""
@@ -133,66 +173,85 @@ class MatrixWriter:
             text, tight = self.access(atom, axes, turn=False)
             places = [p for p in atom.at if not is_batch(p)]
             row = len(axes) == 1 and len(places) == 2 and places[1] == Affine.of(axes[0])
-            return Leaf(text, tight, self.is_turned(atom, axes), row)
+            row = row and len(self.visible(atom)) == 1
+            return self.product(atom, axes) or Leaf(text, tight, self.is_turned(atom, axes), row)
         return Leaf(*self.element(atom, axes))
+
+    def product(self, access: Access, axes: tuple[Index, ...]) -> Block | None:
+        """Return a function of matrices that nobody named as the matrices it is a product of."""
+        definition = self.unnamed(access.array)
+        if definition is None:
+            return None
+        turned = self.is_turned(access, axes)
+        if isinstance(definition.body, tuple):
+            made = self.lone(definition, access)
+            return transposed(made) if made is not None and turned else made
+        body = self.moved(definition, access)
+        own = access.at[len(access.at) - len(body.at) :] if isinstance(body, Primitive) else ()
+        if not isinstance(body, Primitive) or self.marks(own):
+            return None
+        match body.kind:
+            case "inv":
+                texts = [whole(body, self.hand, self.operand, turned=t)[0] for t in (False, True)]
+                return Leaf(texts[0], POWER, turned, transpose=texts[1])
+            case "solve":
+                matrix, right = body.operands
+                first = replace(body, kind="inv", operands=(matrix,), axes=body.axes[:1])
+                texts = [whole(first, self.hand, self.operand, turned=t)[0] for t in (False, True)]
+                behind = self.block(right, tuple(i for i in body.axes[1] if i.dim.constant != 1))
+                made = chain(Leaf(texts[0], POWER, transpose=texts[1]), behind)
+                return transposed(made) if turned else made
+            case _:
+                return None
+
+    def lone(self, definition: Definition, access: Access) -> Block | None:
+        """Return a definition that is one product of matrices and nothing else."""
+        body = self.moved(definition, access)
+        if not isinstance(body, tuple) or len(body) != 1 or set(body[0].bound) & self.labels:
+            return None
+        target = self.own_axes(definition, access)
+        made = Network(self, target).summand(product_of(body[0].factors, body[0].bound))
+        plain = not (made.negative or made.number or made.front or made.scalars or made.below)
+        return made.block if plain and isinstance(made.block, Chain) else None
+
+    def operand(self, operand: Access, axes: Sequence[Index]) -> str:
+        """Write the array that a function of whole matrices has as its operand."""
+        definition = self.unnamed(operand.array)
+        if definition is None or not isinstance(definition.body, Primitive):
+            own = {Affine.of(i) for i in axes}
+            stack = [p for p in self.visible(operand) if p not in own]
+            self.said[operand.array] = None
+            if not all(self.is_label(p) for p in stack):
+                raise Inexpressible(f"{operand.array} is a stack of matrices")
+            return self.hand.indexed(self.title(operand.array), self.marks(stack))
+        body = self.moved(definition, operand)
+        assert isinstance(body, Primitive)
+        text, tight = whole(body, self.hand, self.operand)
+        return text if tight == ATOM else self.hand.group(text)
 
     def is_turned(self, access: Access, axes: tuple[Index, ...]) -> bool:
         """Whether an array is read with its axes exchanged."""
-        bare = axes_of(access)
+        bare = self.axes_of(access)
         return len(bare) == 2 and tuple(bare) != axes
 
     def unit(self, position: Position) -> str:
         """Write the unit vector at a position that is data, or a number."""
         if isinstance(position, Lookup):
             where = self.hand.name(self.title(position.array))
+        elif self.is_label(position):
+            where = self.pen.position(position)
         else:
             where = write_dim(position.offset, self.hand)[0]
             if position.terms:
                 raise Inexpressible("a delta ties shifted positions")
         return self.hand.call("onehot", (), [where])
 
-    def closed(self, written: Written) -> str:
-        """Return it in parentheses if it is a sum or an element-wise product."""
-        return written[0] if written[1] > ODOT else self.hand.group(written[0])
-
-    def scalar(self, atom: Shown, power: int) -> Written:
-        """Write a factor without axes."""
-        if power > 1 and isinstance(atom, Apply) and atom.function == "sqrt" and not atom.order:
-            text, tight = self.element(atom.args[0], ())
-            base = text if tight == ATOM else self.hand.group(text)
-            half = self.hand.number(power // 2) if power % 2 == 0 else f"{power}/2"
-            return (self.hand.power(base, half), POWER) if power > 2 else (text, tight)
-        return self.raised(self.element(atom, ()), power)
-
-    def raised(self, written: Written, power: int) -> Written:
-        """Write a power."""
-        if power == 1:
-            return written
-        base = written[0] if written[1] == ATOM else self.hand.group(written[0])
-        return self.hand.power(base, self.hand.number(power)), POWER
-
-    def element(self, atom: Shown, target: tuple[Index, ...]) -> Written:
-        """Write an element-wise expression of arrays with the axes `target`."""
-        match atom:
-            case Number(value):
-                return self.hand.number(value), ATOM
-            case Constant():
-                return self.hand.name("π"), ATOM
-            case Size(dim):
-                return write_dim(dim, self.hand)
-            case Access():
-                return self.access(atom, target)
-            case Apply():
-                return self.apply(atom, target)
-            case _:
-                raise Inexpressible("a delta, a guard or an index stands inside a function")
-
     def access(
         self, access: Access, target: tuple[Index, ...], *, turn: bool = True
     ) -> Written:
         """Write a whole array, or in place what nobody named; a vector in a matrix repeats."""
-        axes = tuple(axes_of(access))
-        written = self.array(access, axes)
+        axes = tuple(self.axes_of(access))
+        written = self.array(access)
         if axes == target or not axes:
             return written
         if tuple(reversed(axes)) == target:
@@ -204,31 +263,55 @@ class MatrixWriter:
             return self.hand.matrices([ones, self.transposed(written)]), MUL
         raise Inexpressible(f"{access.array} does not have the axes of its formula")
 
-    def array(self, access: Access, axes: tuple[Index, ...]) -> Written:
+    def array(self, access: Access) -> Written:
         """Write an array by its name, its body, or the rows that are gathered from it."""
         visible = self.visible(access)
-        bare = [p.bare if isinstance(p, Affine) else None for p in visible]
-        name = self.hand.name(self.title(access.array))
-        if None in bare:
-            first = visible[0]
-            if not isinstance(first, Lookup) or None in bare[1:] or len(axes) > 2:
-                raise Inexpressible(f"{access.array} is read at shifted or gathered positions")
-            self.said[access.array] = None
-            return self.hand.gathered(name, self.hand.name(self.title(first.array))), ATOM
+        free = [p for p in visible if not self.is_label(p)]
+        bare = [p.bare if isinstance(p, Affine) else None for p in free]
         if len(set(bare)) != len(bare):
             raise Inexpressible(f"only the diagonal of {access.array} is read")
-        definition = self.definitions.get(access.array)
-        if definition is None or definition.written or access.array in self.titles:
+        if None in bare:
+            first = free[0]
+            if not isinstance(first, Lookup) or None in bare[1:] or visible != free:
+                raise Inexpressible(f"{access.array} is read at shifted or gathered positions")
             self.said[access.array] = None
-            return name, ATOM
-        return self.in_place(definition)
+            where = self.hand.name(self.title(first.array))
+            return self.hand.gathered(self.hand.name(self.title(access.array)), where), ATOM
+        definition = self.unnamed(access.array)
+        if definition is None:
+            self.said[access.array] = None
+            return titled(self.pen, access.array, self.marks(visible)), ATOM
+        body = self.moved(definition, access)
+        written = self.body(replace(definition, body=body), self.own_axes(definition, access))
+        if not isinstance(body, Primitive):
+            return written
+        return element(written, self.marks(access.at[len(access.at) - len(body.at) :]), self.hand)
 
-    def in_place(self, definition: Definition) -> Written:
-        """Write the body of a definition that nobody named."""
-        target = tuple(
-            i for i in definition.indices if i != self.program.batch and i.dim.constant != 1
-        )
-        return self.body(definition, target)
+    def unnamed(self, name: str) -> Definition | None:
+        """Return the definition that is written in place, because nobody named it."""
+        definition = self.definitions.get(name)
+        if definition is None or definition.written:
+            return None
+        return None if name in self.titles and not is_function(definition) else definition
+
+    def own_axes(self, definition: Definition, access: Access) -> tuple[Index, ...]:
+        """Return the axes of a definition that an access reads as a whole."""
+        pairs = zip(reversed(definition.indices), reversed(access.at), strict=False)
+        return tuple(reversed([
+            i for i, p in pairs
+            if i != self.program.batch and i.dim.constant != 1 and not self.is_label(p)
+        ]))  # fmt: skip
+
+    def moved(self, definition: Definition, access: Access) -> Body:
+        """Return what a definition is at the labels of an access."""
+        pairs = zip(reversed(definition.indices), reversed(access.at), strict=False)
+        mapping = {i: p for i, p in pairs if isinstance(p, Affine) and self.is_label(p)}
+        body = over_body(definition.body, lambda scalar: substitute(scalar, mapping))
+        target = self.own_axes(definition, access)
+        self.labels |= labels_of(list(scalars_of(body)), self.stacks, self.program)
+        if self.labels & set(target):
+            raise Inexpressible(f"{access.array} is read at shifted or gathered positions")
+        return body
 
     def body(self, definition: Definition, target: tuple[Index, ...]) -> Written:
         """Write what a definition is equal to, for whole arrays."""
@@ -236,126 +319,13 @@ class MatrixWriter:
             case tuple():
                 return self.terms(definition.body, target)
             case Rowwise(kind, bound, inner, at) if len(at) == 1 and at == target[-1:]:
-                inside = substitute(
-                    inner, {b: Affine.of(a) for b, a in zip(bound, at, strict=True)}
-                )
-                return self.hand.call(kind, (), (self.element(inside, target)[0],)), ATOM
+                mapping = {b: Affine.of(a) for b, a in zip(bound, at, strict=True)}
+                row = self.element(substitute(inner, mapping), target)[0]
+                return self.hand.call(kind, (), (row,)), ATOM
             case Reduce(kind, bound, inner):
-                whole = self.element(inner, (*target, *bound))[0]
-                return self.hand.call(kind, (), (whole,)), ATOM
+                inside = self.element(inner, (*target, *bound))[0]
+                return self.hand.call(kind, (), (inside,)), ATOM
+            case Primitive() as body:
+                return whole(body, self.hand, self.operand)
             case _:
                 raise Inexpressible(f"{definition.name} is taken along its first axis")
-
-    def visible(self, access: Access) -> list[Position]:
-        """Return the positions of the axes that are not batch and not of literal length 1."""
-        at = [p for p in access.at if not is_batch(p)]
-        array = self.program.array(access.array)
-        definition = self.definitions.get(access.array)
-        dims = list(array.axes) if array is not None else []
-        if array is None and definition is not None:
-            dims = [i.dim for i in definition.indices if i != self.program.batch]
-        if len(dims) != len(at):
-            return at
-        return [p for p, d in zip(at, dims, strict=True) if d.constant != 1]
-
-    def call(self, function: str, args: Sequence[str], order: Sequence[int] = ()) -> str:
-        """Write a function call."""
-        return self.hand.call(function, order, args)
-
-    def apply(self, apply: Apply, target: tuple[Index, ...]) -> Written:
-        """Write a function of arrays, element by element."""
-        function, args = apply.function, apply.args
-        part = self.meanings.softmax_of(apply)
-        along = part.place.bare if part is not None and isinstance(part.place, Affine) else None
-        if part is not None and target and along == target[-1]:
-            whole = substitute(part.body, {part.bound: Affine.of(along)})
-            return self.call("softmax", [self.element(whole, target)[0]]), ATOM
-        if any(apply.order):
-            inner = [self.element(a, target)[0] for a in args]
-            return self.call(function, inner, apply.order), ATOM
-        match function, args:
-            case "add", (left, right):
-                return sum_of([*self.addend(left, target), *self.addend(right, target)], self.hand)
-            case "sub", (left, right):
-                minus = [(not n, w) for n, w in self.addend(right, target)]
-                return sum_of([*self.addend(left, target), *minus], self.hand)
-            case ("mul" | "div" | "neg" | "square" | "reciprocal" | "pow"), _:
-                return self.elementwise(product_of((apply,)), target)
-            case "exp", (arg,) if not target:
-                return self.hand.exp(self.element(arg, target)[0]), POWER
-            case "abs", (arg,):
-                return self.hand.absolute(self.element(arg, target)[0]), ATOM
-            case "exp_difference", (left, right):
-                return self.element(Apply("exp", (Apply("sub", (left, right)),)), target)
-            case "ratio_or_zero", (left, right):
-                return self.element(Apply("div", (left, right)), target)
-            case "sqrt", (arg,):
-                return self.hand.sqrt(self.element(arg, target)[0]), ATOM
-            case "where", (mask, Number(1), Number(0)):
-                return self.element(mask, target)
-        if function in COMPARISONS:
-            left_text, right_text = (self.element(a, target)[0] for a in args)
-            return self.hand.bracket(self.hand.compared(left_text, function, right_text)), ATOM
-        if function in ("where", "and_", "or_", "not_"):
-            raise Inexpressible("it is defined by cases")
-        return self.call(function, [self.element(a, target)[0] for a in args]), ATOM
-
-    def addend(self, scalar: Scalar, target: tuple[Index, ...]) -> list[tuple[bool, Written]]:
-        """Return a term of an element-wise sum with its sign."""
-        if isinstance(scalar, Apply) and scalar.function in ("add", "sub") and not scalar.order:
-            return [(False, self.element(scalar, target))]
-        product = product_of((scalar,))
-        negative = product.number < 0
-        if negative:
-            product.number = -product.number
-        return [(negative, self.elementwise(product, target))]
-
-    def elementwise(self, product: Product, target: tuple[Index, ...]) -> Written:
-        """Write an element-wise product: numbers and scalars plain, arrays with ⊙ between."""
-        atoms = (*product.over, *product.under)
-        if any(isinstance(a, Apply) and a.function == "pow" for a in atoms):
-            raise Inexpressible("it holds a general power")
-        negative = product.number < 0
-        if negative:
-            product.number = -product.number
-        number = self.number(product.number)
-        plain = [number] if number else []
-        arrays: list[Written] = []
-        for atom, power in product.over.items():
-            written = self.element(atom, target)
-            if target and self.has_axes(atom):
-                arrays += [written] * power if len(target) > 1 else [self.raised(written, power)]
-            else:
-                plain.append(self.raised(written, power))
-        items = [self.closed(w) for w in plain]
-        if arrays:
-            joined = self.hand.odot([self.closed(w) for w in arrays])
-            items.append(joined if len(arrays) == 1 or not plain else self.hand.group(joined))
-        total = [*plain, *arrays]
-        if len(total) == 1:
-            text, tight = total[0]
-        else:
-            text = self.hand.join([("", i) for i in items]) if items else self.hand.number(1)
-            tight = ATOM if not total else MUL if plain else ODOT
-        if product.under:
-            text, tight = self.divided((text, tight), product, target), MUL
-        return (self.hand.total([(True, text)]), ADD) if negative else (text, tight)
-
-    def divided(self, top: Written, product: Product, target: tuple[Index, ...]) -> str:
-        """Write an element-wise quotient."""
-        below = [self.raised(self.element(a, target), n) for a, n in product.under.items()]
-        lone = below[0] if len(below) == 1 else None
-        under = lone[0] if lone else self.hand.odot([self.closed(w) for w in below])
-        simple = lone is not None and lone[1] >= POWER
-        plain = top[1] > ODOT or self.hand.barred
-        return self.hand.quotient(top[0] if plain else self.hand.group(top[0]), under, simple)
-
-    def has_axes(self, atom: Shown) -> bool:
-        """Whether an expression varies along some axis that is written."""
-        return any(i != self.program.batch and i.dim.constant != 1 for i in indices_in(atom))
-
-    def transposed(self, written: Written) -> str:
-        """Write a transpose."""
-        return self.hand.transpose(
-            written[0] if written[1] == ATOM else self.hand.group(written[0])
-        )

@@ -23,13 +23,15 @@ class Inexpressible(Exception):
 class Leaf:
     """An array, or an element-wise expression of arrays, already written.
 
-    `row` says that a vector is declared as a matrix of one row.
+    `row` says that a vector is declared as a matrix of one row; `transpose` is how its transpose
+    is written where that has a sign of its own, `K⁻ᵀ`.
     """
 
     text: str
     tight: int
     turned: bool = False
     row: bool = False
+    transpose: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,14 @@ class Turned:
 
 @dataclass(frozen=True, slots=True)
 class Summand:
-    """A term: a sign, scalars above and below the line, and a block; no block stands for 1."""
+    """A term: a sign, scalars above and below the line, and a block; no block stands for 1.
+
+    Those in `front`, such as `δ_{t,T-1}` or `r_t`, stand before the block, others behind it.
+    """
 
     negative: bool
     number: Written | None
+    front: tuple[Written, ...]
     scalars: tuple[Written, ...]
     below: tuple[Written, ...]
     block: Block | None
@@ -141,7 +147,8 @@ def transposed(block: Block) -> Block:
 def added(items: Sequence[Summand]) -> Block | None:
     """Return a sum with the blocks that all terms share in front, behind, or beside it."""
     alone = items[0]
-    if len(items) == 1 and not (alone.negative or alone.number or alone.scalars or alone.below):
+    plain = not (alone.negative or alone.number or alone.front or alone.scalars or alone.below)
+    if len(items) == 1 and plain:
         return alone.block
     blocks = [s.block for s in items]
     if len(items) > 1 and all(isinstance(b, Chain) for b in blocks):
@@ -183,6 +190,8 @@ def write_block(block: Block, hand: Hand) -> Written:
         case Leaf(text, tight, turned):
             if not turned:
                 return text, tight
+            if block.transpose is not None:
+                return block.transpose, POWER
             return hand.transpose(text if tight == ATOM else hand.group(text)), POWER
         case Diag(None):
             return hand.identity, ATOM
@@ -218,7 +227,8 @@ def write_sum(items: Sequence[Summand], hand: Hand) -> Written:
 def write_summand(summand: Summand, hand: Hand) -> Written:
     """Return a term without its sign: its number, its block, its scalars, what is below."""
     block = [] if summand.block is None else [write_block(summand.block, hand)]
-    parts = [*([summand.number] if summand.number else []), *block, *summand.scalars]
+    number = [summand.number] if summand.number else []
+    parts = [*number, *summand.front, *block, *summand.scalars]
     if len(parts) <= 1:
         top = parts[0] if parts else (hand.number(1), ATOM)
     else:

@@ -18,15 +18,18 @@ class Hand(Protocol):
     """What a notation must be able to write.
 
     `barred` says that a fraction has a bar, which groups what stands above and below it;
-    `ones` is the vector of ones, `identity` the identity matrix.
+    `ones` is the vector of ones, `identity` the identity matrix, `every` stands
+    for all positions of an axis.
     """
 
     barred: bool
     ones: str
     identity: str
+    every: str
 
     def name(self, name: str) -> str: ...
     def indexed(self, name: str, at: Sequence[str]) -> str: ...
+    def raised(self, head: str, above: Sequence[str], at: Sequence[str]) -> str: ...
     def join(self, factors: Sequence[tuple[str, str]]) -> str: ...
     def total(self, signed: Sequence[tuple[bool, str]]) -> str: ...
     def without_minus(self, text: str) -> str | None: ...
@@ -52,8 +55,7 @@ class Hand(Protocol):
     def where(self, equation: str, condition: str) -> str: ...
     def element_of(self, name: str, at: Sequence[str]) -> str: ...
     def gathered(self, name: str, at: str) -> str: ...
-    def at(self, base: str, position: str) -> str: ...
-    def listed(self, at: Sequence[str]) -> str: ...
+    def at(self, base: str, at: Sequence[str]) -> str: ...
     def inverse(self, name: str, transposed: bool) -> str: ...
     def determinant(self, inner: str, log: bool) -> str: ...
     def transpose(self, inner: str) -> str: ...
@@ -95,12 +97,18 @@ def split_name(name: str) -> tuple[str, tuple[str, ...]]:
     return name, ()
 
 
+def short(at: Sequence[str]) -> bool:
+    """Whether positions stand side by side without commas: each is a letter or a digit."""
+    return all(len(p) == 1 and p != ":" for p in at)
+
+
 class TextHand:
     """Unicode text: `δ_ij (1 - y_i²) x_k`."""
 
     barred = False
     ones = "𝟏"
     identity = "I"
+    every = ":"
 
     def name(self, name: str) -> str:
         """Return the name as the user wrote it; `G^{L,z}` is braced where it is longer."""
@@ -114,9 +122,14 @@ class TextHand:
             return name
         if "_" in name:
             return self.element_of(name, at)
-        if all(len(p) == 1 for p in at):
+        if short(at):
             return f"{name}_{''.join(at)}"
         return f"{name}_{{{','.join(at)}}}"
+
+    def raised(self, head: str, above: Sequence[str], at: Sequence[str]) -> str:
+        """Return `G^{S⁻¹}_ij`, whose superscript is written already."""
+        base = f"{head}^{{{','.join(above)}}}"
+        return self.at(base, at) if at else base
 
     def join(self, factors: Sequence[tuple[str, str]]) -> str:
         """Join factors; a sum in parentheses follows an element or another one directly."""
@@ -181,6 +194,8 @@ class TextHand:
         """Return the number as Python writes it."""
         if isinstance(value, bool):
             return str(int(value))
+        if isinstance(value, int) and 10**15 <= abs(value) < 10**300 and int(float(value)) == value:
+            value = float(value)
         if value in (float("inf"), -float("inf")):
             return "∞" if value > 0 else "-∞"
         if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
@@ -204,8 +219,8 @@ class TextHand:
         return text.replace(" + ", "+").replace(" - ", "-")
 
     def is_group(self, text: str) -> bool:
-        """Whether it begins with a parenthesis."""
-        return text.startswith("(")
+        """Whether it stands in parentheses; an element of it, `(S⁻¹)_ij`, does not."""
+        return text.startswith("(") and text.endswith(")")
 
     def floor(self, above: str, below: str) -> str:
         """Return the floor of a quotient."""
@@ -235,13 +250,9 @@ class TextHand:
         """Return `E[t]`, the rows of an array that an index array names."""
         return f"{name}[{at}]"
 
-    def at(self, base: str, position: str) -> str:
-        """Return an element of what is no name: `softmax(z)_i`."""
-        return f"{base}_{position}" if len(position) == 1 else f"{base}_{{{position}}}"
-
-    def listed(self, at: Sequence[str]) -> str:
-        """Return positions side by side, with commas where one is longer than a letter."""
-        return ("" if all(len(p) == 1 for p in at) else ",").join(at)
+    def at(self, base: str, at: Sequence[str]) -> str:
+        """Return an element of what is no name: `softmax(z)_i`, `(S⁻¹)_ij`."""
+        return f"{base}_{''.join(at)}" if short(at) else f"{base}_{{{','.join(at)}}}"
 
     def inverse(self, name: str, transposed: bool) -> str:
         """Return `S⁻¹`, or `S⁻ᵀ`."""
@@ -253,7 +264,7 @@ class TextHand:
 
     def transpose(self, inner: str) -> str:
         """Return the transpose; `(G^z)ᵀ`, because a superscript is there already."""
-        return f"({inner})ᵀ" if re.fullmatch(r"\w+\^(\w+|\{.*\})", inner) else f"{inner}ᵀ"
+        return f"({inner})ᵀ" if re.fullmatch(r"\w+\^(\w+|\{.*\})(_\{.*\})?", inner) else f"{inner}ᵀ"
 
     def odot(self, items: Sequence[str]) -> str:
         """Return an element-wise product."""

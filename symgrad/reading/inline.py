@@ -23,6 +23,7 @@ from symgrad.program import (
     arrays_of,
     walk,
 )
+from symgrad.reading.masks import LETTERS
 
 TERMS, SUMS, NODES = 12, 4, 160
 """A closed formula has at most this many terms, bound indices in one term, and nodes."""
@@ -38,10 +39,12 @@ def inline(
     """Return `terms` with every adjoint written out, or only the short ones if that is too long.
 
     The adjoints of a recurrence keep their names: written out they would never end. Functions of
-    whole matrices stay what they are: `(S⁻¹)_ij`.
+    whole matrices stay what they are, `(S⁻¹)_ij`, and so does the lower half `Φ_ij`.
     """
     adjoints = {
-        n: d for n, d in adjoints.items() if d.loop is None and not isinstance(d.body, Primitive)
+        n: d
+        for n, d in adjoints.items()
+        if d.loop is None and not isinstance(d.body, Primitive) and n not in LETTERS
     }
     try:
         return expand(terms, adjoints, supply, frozenset(adjoints))

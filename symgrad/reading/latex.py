@@ -15,6 +15,7 @@ from symgrad.reading.hands import (
     SIGNS,
     TextHand,
     plus_and_minus,
+    short,
     split_name,
 )
 
@@ -38,6 +39,7 @@ class LatexHand:
     barred = True
     ones = r"\mathbf{1}"
     identity = "I"
+    every = ":"
 
     def name(self, name: str) -> str:
         r"""Return `W`, `\sigma`, `W_{1}` or `\mathrm{scale}`."""
@@ -49,12 +51,17 @@ class LatexHand:
         base, parts = split_name(head)
         above = ",".join(self.name(o) for o in owner.split(",")) if mark else ""
         base = latex_word(base) + (f"^{{{above}}}" if mark else "")
-        subscript = "".join(at) if all(len(p) == 1 for p in at) else ",".join(at)
+        subscript = ("" if short(at) else ",").join(at)
         subscript = ",".join(s for s in (*map(latex_word, parts), subscript) if s)
         if not subscript:
             return base
         braces = subscript if len(subscript) == 1 else f"{{{subscript}}}"
         return f"{base}_{braces}"
+
+    def raised(self, head: str, above: Sequence[str], at: Sequence[str]) -> str:
+        """Return a letter whose superscript is written already."""
+        base = f"{self.name(head)}^{{{','.join(above)}}}"
+        return self.at(base, at) if at else base
 
     def join(self, factors: Sequence[tuple[str, str]]) -> str:
         """Join factors by spaces."""
@@ -178,13 +185,10 @@ class LatexHand:
         """Return the rows of an array that an index array names."""
         return f"{name}[{at}]"
 
-    def at(self, base: str, position: str) -> str:
+    def at(self, base: str, at: Sequence[str]) -> str:
         """Return an element of what is no name."""
+        position = ("" if short(at) else ",").join(at)
         return f"{base}_{position}" if len(position) == 1 else f"{base}_{{{position}}}"
-
-    def listed(self, at: Sequence[str]) -> str:
-        """Return positions side by side, with commas where one is longer than a letter."""
-        return ("" if all(len(p) == 1 for p in at) else ",").join(at)
 
     def inverse(self, name: str, transposed: bool) -> str:
         r"""Return `S^{-1}`, or its transpose."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from symgrad.algebra.contract import contract
 from symgrad.dims import ONE
 from symgrad.program import (
     BATCH,
@@ -28,8 +29,12 @@ from symgrad.reading.closed import Piece, Shown, Summed
 from symgrad.reading.products import Product, indices_in, product_of, scalar_of
 
 
-def moved_piece(term: Term, mapping: Mapping[Index, Affine]) -> Piece:
-    return Piece(term.bound, tuple(substitute(f, mapping) for f in term.factors))
+def moved_piece(term: Term, mapping: Mapping[Index, Affine]) -> Piece | None:
+    """Return a term at other positions, its deltas contracted again; None if it is zero there."""
+    moved: Term | None = Term(term.bound, tuple(substitute(f, mapping) for f in term.factors))
+    if mapping and moved is not None and any(isinstance(f, Delta) for f in moved.factors):
+        moved = contract(moved)
+    return None if moved is None else Piece(moved.bound, moved.factors)
 
 
 def one_term(scalar: Scalar) -> bool:

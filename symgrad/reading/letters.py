@@ -91,9 +91,16 @@ def reading_names(program: Program) -> frozenset[str]:
     return taken_names(program) | ({"e"} if curved else frozenset())
 
 
+_OTHER = {"G": "Γ", "D": "Δ", "S": "Ω", "J": "Θ", "H": "Υ"}
+"""What the derivation's own names begin with where the layer has an array of that letter."""
+
+
 def title(name: str, program: Program) -> str:
     """Return how a name of the derivation is written: `G_z` is `G^z`, with outputs `G^{y,z}`."""
     head, _, rest = name.partition("_")
+    other = _OTHER.get(head, head)
+    known = {a.name for a in program.arrays} | {d.name for d in program.definitions}
+    head = other if head in known and other not in known else head
     for output in program.outputs if len(program.outputs) > 1 else ():
         if rest.startswith(f"{output}_"):
             rest = f"{output},{rest.removeprefix(f'{output}_')}"

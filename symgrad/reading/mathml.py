@@ -24,6 +24,7 @@ class MathmlHand:
     barred = True
     ones = '<mn mathvariant="bold">𝟏</mn>'
     identity = "<mi>I</mi>"
+    every = "<mo>:</mo>"
 
     def name(self, name: str) -> str:
         """Return a letter, or an upright word, with its subscripts."""
@@ -41,6 +42,13 @@ class MathmlHand:
         if below:
             return f"<msub>{base}{_row(below)}</msub>"
         return f"<msup>{base}{_row(above)}</msup>" if above else base
+
+    def raised(self, head: str, above: Sequence[str], at: Sequence[str]) -> str:
+        """Return a letter whose superscript is written already."""
+        base, up = self.name(head), _row("<mo>,</mo>".join(above))
+        if not at:
+            return f"<msup>{_row(base)}{up}</msup>"
+        return f"<msubsup>{_row(base)}{_row(_listed(at))}{up}</msubsup>"
 
     def join(self, factors: Sequence[tuple[str, str]]) -> str:
         """Join factors by invisible products."""
@@ -161,13 +169,9 @@ class MathmlHand:
         """Return the rows of an array that an index array names."""
         return f"{name}<mo>[</mo>{at}<mo>]</mo>"
 
-    def at(self, base: str, position: str) -> str:
+    def at(self, base: str, at: Sequence[str]) -> str:
         """Return an element of what is no name."""
-        return f"<msub>{_row(base)}{_row(position)}</msub>"
-
-    def listed(self, at: Sequence[str]) -> str:
-        """Return positions side by side, with commas where one is longer than a letter."""
-        return _listed(at)
+        return f"<msub>{_row(base)}{_row(_listed(at))}</msub>"
 
     def inverse(self, name: str, transposed: bool) -> str:
         """Return the inverse, or its transpose."""
@@ -193,6 +197,11 @@ class MathmlHand:
     def pairing(self, left: str, right: str) -> str:
         """Return the sum of products of all elements of two arrays."""
         return f"<mrow><mo>⟨</mo>{left}<mo>,</mo>{right}<mo>⟩</mo></mrow>"
+
+
+def prose(text: str) -> str:
+    """Return prose as one element."""
+    return f"<mtext>{_escaped(text)}</mtext>"
 
 
 def _row(run: str) -> str:

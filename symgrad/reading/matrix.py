@@ -8,32 +8,26 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from symgrad.reading.arrays import MatrixWriter
-from symgrad.reading.blocks import (
-    Inexpressible,
-)
+from symgrad.reading.arrays import MatrixForm, MatrixWriter
+from symgrad.reading.blocks import Inexpressible
 from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand
+from symgrad.reading.labels import stacks_of
 from symgrad.reading.letters import title
+from symgrad.reading.recurrences import endings
+from symgrad.reading.whole import is_function
 
 
-def jacobian_matrix(form: ClosedForm, hand: Hand) -> str:
+def jacobian_matrix(form: ClosedForm, hand: Hand) -> MatrixForm:
     """Return the Jacobian in matrix style; raise Inexpressible where it has more than two axes."""
     _require_axes(form)
-    _require_few_axes(form)
     return _writer(form, hand).jacobian(form)
 
 
-def vjp_matrix(form: ClosedForm, hand: Hand, cotangent: str) -> str:
+def vjp_matrix(form: ClosedForm, hand: Hand, cotangent: str) -> MatrixForm:
     """Return `sum_i g_i J_i` in matrix style."""
     _require_axes(form)
     return _writer(form, hand).pulled(form, cotangent)
-
-
-def _require_few_axes(form: ClosedForm) -> None:
-    axes = sum(1 for i in (*form.out, *form.theta) if i.dim.constant != 1)
-    if axes > 2:
-        raise Inexpressible(f"∂{form.output}/∂{form.parameter} has {axes} axes")
 
 
 def _require_axes(form: ClosedForm) -> None:
@@ -44,7 +38,13 @@ def _require_axes(form: ClosedForm) -> None:
 def named_matrices(form: ClosedForm, hand: Hand) -> tuple[str, ...]:
     """Return what the names of the derivation stand for that a formula reads, in matrix style."""
     writer = _writer(form, hand)
-    return tuple(writer.definition(d) for d in form.named)
+    ends = endings(form.named)
+    lines: list[str] = []
+    for made in form.named:
+        if not is_function(made):
+            lags = range(1, ends.get(made.name, 0) + 1)
+            lines += [*(writer.end(made, lag) for lag in lags), writer.definition(made)]
+    return tuple(lines)
 
 
 def read_matrices(form: ClosedForm, hand: Hand, cotangent: str) -> dict[str, str | None]:
@@ -54,7 +54,6 @@ def read_matrices(form: ClosedForm, hand: Hand, cotangent: str) -> dict[str, str
     """
     writer = _writer(form, hand)
     try:
-        _require_few_axes(form)
         writer.jacobian(form)
     except Inexpressible:
         writer.pulled(form, cotangent)
@@ -72,7 +71,10 @@ def read_matrices(form: ClosedForm, hand: Hand, cotangent: str) -> dict[str, str
 def _writer(form: ClosedForm, hand: Hand) -> MatrixWriter:
     definitions = {d.name: d for d in (*form.program.definitions, *form.named)}
     titles = {d.name: title(d.name, form.program) for d in form.named}
-    writer = MatrixWriter(form.program, hand, definitions, titles)
+    stacks = stacks_of(form.program, definitions.values())
+    writer = MatrixWriter(form.program, hand, definitions, titles, stacks)
     for made in form.named:
+        if is_function(made):
+            continue
         writer.definition(made)  # a formula has matrix style only if all that it reads has
     return writer

@@ -7,7 +7,9 @@ others by a matrix product. What this cannot take out raises Inexpressible, with
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from symgrad.program import BATCH, Access, Affine, Delta, Index, Lookup, Position
@@ -44,6 +46,7 @@ class Network:
     writer: MatrixWriter
     target: tuple[Index, ...]
     broadcast: bool = False
+    front: list[Written] = field(default_factory=list)
     scalars: list[Written] = field(default_factory=list)
     below: list[Written] = field(default_factory=list)
     nodes: dict[Index, list[Block]] = field(default_factory=dict)
@@ -54,23 +57,29 @@ class Network:
         number = product.number
         self.sort(product)
         self.take_out([i for i in self.nodes_in_order() if i not in self.target])
-        scalars, block = tuple(self.scalars), self.whole()
-        if block is None and scalars:
+        front, scalars, block = tuple(self.front), tuple(self.scalars), self.whole()
+        if block is None and scalars and not front:
             block, scalars = Leaf(*scalars[0]), scalars[1:]
-        written = self.writer.number(max(number, -number))
-        return Summand(number < 0, written, scalars, tuple(self.below), block)
+        size = max(number, -number)
+        if self.below and isinstance(size, Fraction) and size.denominator != 1:
+            self.below.insert(0, (self.writer.hand.number(size.denominator), ATOM))
+            size = Fraction(size.numerator)
+        written = self.writer.number(size)
+        return Summand(number < 0, written, front, scalars, tuple(self.below), block)
 
     def sort(self, product: Product) -> None:
         """Put every factor where its axes are."""
         pairs: dict[tuple[Index, ...], Product] = {}
         for side, up in ((product.over, True), (product.under, False)):
             for atom, power in sorted(side.items(), key=lambda f: place(f[0]) > 0):
-                axes = axes_of(atom)
-                if isinstance(atom, Delta) and up:
+                axes = self.writer.axes_of(atom)
+                if isinstance(atom, Delta) and up and axes:
                     self.delta(atom, axes)
                 elif not axes:
                     written = self.writer.scalar(atom, power)
-                    (self.scalars if up else self.below).append(written)
+                    labelled = bool(indices_in(atom) & self.writer.labels)
+                    above = self.front if labelled else self.scalars
+                    (above if up else self.below).append(written)
                 elif len(axes) > 2:
                     what = atom.array if isinstance(atom, Access) else "a factor"
                     raise Inexpressible(f"{what} is read along {len(axes)} axes at once")
@@ -210,11 +219,12 @@ def diagonal(weight: list[Block]) -> list[Block]:
     return [Diag(odot(weight, vectors=True))] if weight else []
 
 
-def axes_of(atom: Shown) -> list[Index]:
-    """Return the indices of a factor that are neither batch nor of literal length 1."""
+def axes_of(atom: Shown, labels: Collection[Index] = ()) -> list[Index]:
+    """Return the indices of a factor that are neither batch, labels, nor of literal length 1."""
     if isinstance(atom, Summed):
         raise Inexpressible("it holds an inner sum")
-    found = [i for i in indices_in(atom) if i.dim != BATCH and i.dim.constant != 1]
+    free = (i for i in indices_in(atom) if i not in labels)
+    found = [i for i in free if i.dim != BATCH and i.dim.constant != 1]
     ordered = sorted(found, key=lambda i: i.serial)
     if isinstance(atom, Access):
         bare = [p.bare for p in atom.at if isinstance(p, Affine) and p.bare in found]

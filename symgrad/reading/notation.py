@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 from symgrad.derivation import Derivation
 from symgrad.reading.hands import TextHand
-from symgrad.reading.latex import LatexHand
-from symgrad.reading.letters import title
-from symgrad.reading.mathml import MathmlHand
-from symgrad.reading.steps import Step
+from symgrad.reading.masks import LETTERS
+from symgrad.reading.steps import HANDS, Page, Step
 
 _MADE = {
     "G": "total derivative of the output with respect to the array in its superscript, its "
@@ -25,6 +23,7 @@ _MADE = {
     "J": "derivative of the output with respect to the array in its superscript, its deltas "
     "left out",
     "H": "one of the factors of the derivative with respect to the array in its superscript",
+    **dict.fromkeys(LETTERS, "1 below the diagonal, 1/2 on it, 0 above it"),
     "argmax": "position where the maximum in its superscript is first attained",
     "argmin": "position where the minimum in its superscript is first attained",
     "rest": "product of all factors of the array in its superscript but the one at the last "
@@ -37,6 +36,10 @@ _SIGNS = (
     ("𝟏", ("𝟏", r"\mathbf{1}"), "vector of ones"),
     ("⊙", ("⊙", r"\odot"), "element-wise product"),
     ("⟨", ("⟨a, b⟩", r"\left\langle a, b \right\rangle"), "sum of the products of all elements"),
+)
+_MARKED = (
+    "in matrix style the part of an array A at position t of its first axis, of its second; a "
+    "vector is a column"
 )
 
 
@@ -53,6 +56,7 @@ class Caption:
 def captions(derivation: Derivation, steps: Sequence[Step]) -> tuple[Caption, ...]:
     """Return the captions of the arrays that the derivation made, and of its two kinds of ∂."""
     found: list[Caption] = []
+    page = Page.of(derivation)
     local = any(s.kind == "local derivatives" and "|{" in s.text for s in steps)
     if local:
         found.append(_same("∂", r"\partial", "in a local derivative holds fixed what stands behind "
@@ -60,14 +64,10 @@ def captions(derivation: Derivation, steps: Sequence[Step]) -> tuple[Caption, ..
                            "declared arrays fixed"))
     printed = {s.text.partition(" = ")[0].split("_")[0] for s in steps if s.kind == "chain rule"}
     for head, words in _MADE.items():
-        names = [
-            title(d.name, derivation.program) for d in derivation.adjoints
-            if d.name.partition("_")[0] == head
-        ]
-        names = [n for n in names if TextHand().name(n).split("_")[0] in printed]
-        if names:
-            hands = (TextHand(), LatexHand(), MathmlHand())
-            text, latex, mathml = ([hand.name(n) for n in names] for hand in hands)
+        made = [d.name for d in derivation.adjoints if d.name.partition("_")[0] == head]
+        made = [n for n in made if page.name(n, TextHand()).split("_")[0] in printed]
+        if made:
+            text, latex, mathml = ([page.name(n, hand) for n in made] for hand in HANDS)
             found.append(Caption(
                 ", ".join(text), ", ".join(latex), "<mo>,</mo>".join(mathml), words
             ))
@@ -80,14 +80,25 @@ def captions(derivation: Derivation, steps: Sequence[Step]) -> tuple[Caption, ..
     return tuple(found)
 
 
-def matrix_captions(lines: Sequence[str], cotangent: str | None) -> tuple[Caption, ...]:
-    """Return the captions of the signs of matrix style, and of the cotangent if there is one."""
+def matrix_captions(
+    lines: Sequence[str], cotangent: str | None, marked: bool
+) -> tuple[Caption, ...]:
+    """Return the captions of the signs of matrix style, and of the cotangent if there is one.
+
+    `marked` says that arrays are read at positions.
+    """
     found: list[Caption] = []
     if cotangent is not None:
         found.append(_same(cotangent, cotangent, "any array of the shape of the output (the "
                            "cotangent); the product with it has the shape of the parameter"))
     right = " ".join(lines)
     found += [_same(*symbol, words) for mark, symbol, words in _SIGNS if mark in right]
+    if marked:
+        text, latex, mathml = (
+            [h.indexed("A", [h.name("t")]), h.indexed("A", [h.every, h.name("t")])] for h in HANDS
+        )
+        symbols = (", ".join(text), ", ".join(latex), "<mo>,</mo>".join(mathml))
+        found.append(Caption(*symbols, _MARKED))
     return tuple(found)
 
 

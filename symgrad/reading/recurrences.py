@@ -6,11 +6,13 @@ For readers only: below step 0 stands the start, which no array holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from symgrad.algebra.contract import contract, relocate
 from symgrad.derivation import Derivation
+from symgrad.dims import Dim
 from symgrad.program import (
     Access,
     Affine,
@@ -26,7 +28,10 @@ from symgrad.program import (
     Term,
     over_body,
     rebuild,
+    scalars_of,
+    walk,
 )
+from symgrad.reading.same import rename
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +114,12 @@ def stepwise(derivation: Derivation) -> Derivation:
     pasts = earlier_values(program)
     if not pasts:
         return derivation
+    derivation = _named_by_arrays(derivation, pasts)
     supply = Supply(derivation.serial)
     gone = {n: array for n, _, array in derivation.adjoint_of if array in pasts}
     adjoints = {d.name: d for d in derivation.adjoints if d.name in gone}
+
+    walked = _walked(d for d in derivation.adjoints if d.name not in gone)
 
     def read(node: Scalar) -> Scalar:
         if not isinstance(node, Access) or node.array not in pasts:
@@ -121,7 +129,7 @@ def stepwise(derivation: Derivation) -> Derivation:
         return node if moved is None else moved
 
     def terms(old: Sequence[Term]) -> tuple[Term, ...]:
-        written = _written_out(old, adjoints, supply)
+        written = [_unguarded(t, walked) for t in _written_out(old, adjoints, supply)]
         return tuple(
             Term(t.bound, tuple(rebuild(f, read) for f in t.factors if not _first_step(f)))
             for t in written
@@ -143,6 +151,72 @@ def stepwise(derivation: Derivation) -> Derivation:
         jacobians=tuple(replace(j, terms=terms(j.terms)) for j in derivation.jacobians),
         serial=supply.serial,
     )
+
+
+def _named_by_arrays(derivation: Derivation, pasts: Mapping[str, Earlier]) -> Derivation:
+    """Return the derivation with its names for earlier values made from the arrays they are of."""
+    taken = {d.name for d in derivation.adjoints}
+    adjoint = {name for name, _, _ in derivation.adjoint_of}
+    renamed: dict[str, str] = {}
+    for definition in derivation.adjoints:
+        past = next((p for p in pasts if definition.name.endswith(f"_{p}")), None)
+        if past is None or definition.name in adjoint:
+            continue
+        base = definition.name.removesuffix(past) + pasts[past].access.array
+        names = (base if n == 1 else f"{base}_{n}" for n in count(1))
+        renamed[definition.name] = next(n for n in names if n not in taken)
+        taken.add(renamed[definition.name])
+
+    def terms(old: Sequence[Term]) -> tuple[Term, ...]:
+        return tuple(Term(t.bound, tuple(rename(f, renamed) for f in t.factors)) for t in old)
+
+    return replace(
+        derivation,
+        adjoints=tuple(
+            replace(
+                d,
+                name=renamed.get(d.name, d.name),
+                body=over_body(d.body, lambda scalar: rename(scalar, renamed)),
+            )
+            for d in derivation.adjoints
+        ),
+        jacobians=tuple(replace(j, terms=terms(j.terms)) for j in derivation.jacobians),
+    )
+
+
+def endings(definitions: Iterable[Definition]) -> dict[str, int]:
+    """Return how many steps after the last one each recurrence is read, where it is zero."""
+    definitions = list(definitions)
+    walked = _walked(definitions)
+    found: dict[str, int] = {}
+    for definition in definitions:
+        for node in (n for s in scalars_of(definition.body) for n in walk(s)):
+            if isinstance(node, Access) and node.array in walked:
+                position = node.at[walked[node.array][0]]
+                lag = position.offset.constant if isinstance(position, Affine) else None
+                if lag is not None and lag > 0:
+                    found[node.array] = max(found.get(node.array, 0), lag)
+    return found
+
+
+def _walked(definitions: Iterable[Definition]) -> dict[str, tuple[int, Dim]]:
+    """Return which axis of each recurrence, counted from the last, are its steps, and their dim."""
+    return {
+        d.name: (d.indices.index(d.loop.index) - len(d.indices), d.loop.index.dim)
+        for d in definitions
+        if d.loop is not None
+    }
+
+
+def _unguarded(term: Term, walked: Mapping[str, tuple[int, Dim]]) -> Term:
+    """Return a term without the guards of adjoints, which are zero after the last step."""
+    ended = {
+        Guard(position, walked[f.array][1])
+        for f in term.factors
+        if isinstance(f, Access) and f.array in walked
+        and isinstance(position := f.at[walked[f.array][0]], Affine)
+    }
+    return Term(term.bound, tuple(f for f in term.factors if f not in ended))
 
 
 def _first_step(factor: Scalar) -> bool:
@@ -194,4 +268,4 @@ def _written_out(
     return tuple(done)
 
 
-__all__ = ["Beginning", "beginnings", "earlier_values", "stepwise"]
+__all__ = ["Beginning", "beginnings", "earlier_values", "endings", "stepwise"]

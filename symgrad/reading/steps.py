@@ -31,18 +31,19 @@ from symgrad.program import (
     scalars_of,
     walk,
 )
-from symgrad.reading.cases import condition
 from symgrad.reading.closed import ClosedForm, Summed
 from symgrad.reading.collect import collect
 from symgrad.reading.facts import use_facts
 from symgrad.reading.hands import Hand, TextHand
 from symgrad.reading.latex import LatexHand
 from symgrad.reading.letters import Letters, reading_names
+from symgrad.reading.lines import conditions, declarations, domains, equation, form_writer
+from symgrad.reading.masks import halves
 from symgrad.reading.matching import Meanings
 from symgrad.reading.mathml import MathmlHand
-from symgrad.reading.recurrences import Beginning
+from symgrad.reading.recurrences import Beginning, endings
 from symgrad.reading.slopes import slope_formula
-from symgrad.reading.whole import in_place
+from symgrad.reading.whole import called, in_place, titled
 from symgrad.reading.write import Writer
 from symgrad.simplify import finish, flat, same_sums
 
@@ -86,62 +87,6 @@ def derivation_steps(
     return tuple(steps)
 
 
-def equation(form: ClosedForm, hand: Hand) -> str:
-    """Return `∂y_i/∂W_jk = ...` in index style."""
-    writer = form_writer(form, hand)
-    return hand.equation(_left(form, writer), writer.shown(form.shown))
-
-
-def _left(form: ClosedForm, writer: Writer) -> str:
-    out = [writer.position(Affine.of(i)) for i in form.out if i.dim.constant != 1]
-    theta = [writer.position(Affine.of(i)) for i in form.theta if i.dim.constant != 1]
-    hand = writer.hand
-    return hand.partial(hand.element_of(form.output, out), hand.element_of(form.parameter, theta))
-
-
-def domains(form: ClosedForm, hand: Hand) -> tuple[str, ...]:
-    """Return the simpler forms that hold on a part of the numbers, each with its condition."""
-    lines = []
-    for case in form.restricted:
-        writer = form_writer(form, hand)
-        simple = hand.equation(_left(form, writer), writer.shown(case.shown))
-        lines.append(hand.where(simple, condition(writer, case.condition)))
-    return tuple(lines)
-
-
-def conditions(program: Program, hand: Hand) -> tuple[str, ...]:
-    """Return the domains that a layer asserts."""
-    definitions = {d.name: d for d in program.definitions}
-    lines = []
-    for asserted in program.conditions:
-        free = [i for i in asserted.indices if i != program.batch]
-        letters = Letters.of(program, free, reading_names(program))
-        writer = Writer(program, hand, letters, definitions)
-        lines.append(condition(writer, asserted.mask))
-    return tuple(lines)
-
-
-def declarations(program: Program, hand: Hand) -> tuple[str, ...]:
-    """Return the values of functions whose slopes are stated, and those slopes."""
-    word = "declared, not derived"
-    mark = rf" \quad\text{{({word})}}" if isinstance(hand, LatexHand) else f" ({word})"
-    lines = []
-    for one in program.declared:
-        writer = Writer(program, hand, Letters.of(program), {})
-        for order, formula, note in (((), one.value, ""), ((1,), one.slope, mark)):
-            left = writer.shown(Apply(one.name, (one.argument,), order))
-            lines.append(f"{left} = {writer.shown(formula)}{note}")
-    return tuple(lines)
-
-
-def form_writer(form: ClosedForm, hand: Hand) -> Writer:
-    """Return a writer whose letters suit a closed form."""
-    free = [i for i in (*form.out, *form.theta) if i.dim.constant != 1]
-    definitions = {d.name: d for d in (*form.program.definitions, *form.named)}
-    letters = Letters.of(form.program, free, reading_names(form.program))
-    return Writer(form.program, hand, letters, definitions, frozenset(d.name for d in form.named))
-
-
 @dataclass(slots=True)
 class Page:
     """What all steps of one derivation share."""
@@ -174,6 +119,10 @@ class Page:
         for index in free:
             letters.take(index)
         return Writer(self.program, hand, letters, self.definitions, self.adjoints)
+
+    def name(self, name: str, hand: Hand) -> str:
+        """Return how an array of the derivation is called."""
+        return titled(self.writer(hand, ()), name, ())
 
     def start(self, start: Beginning) -> Step:
         """Return `h_{-1,i} = ...`."""
@@ -217,13 +166,33 @@ class Page:
                 wanted.update(_reads(definition))
         steps: list[Step] = []
         zero: set[str] = set()
+        ends = endings(kept)
         for definition in reversed(kept):
             step = self.adjoint(definition, zero)
             if step is None:
                 zero.add(definition.name)
             else:
-                steps.append(step)
+                lags = range(1, ends.get(definition.name, 0) + 1)
+                steps += [*(self.end(definition, lag) for lag in lags), step]
         return steps
+
+    def end(self, definition: Definition, lag: int) -> Step:
+        """Return `G^h_{T,i} = 0`, what an adjoint is `lag` steps after the last one."""
+        assert definition.loop is not None
+        step = definition.loop.index
+        at = tuple(
+            Affine.of(step.dim) + (lag - 1) if i == step else Affine.of(i)
+            for i in definition.indices
+        )
+        free = [
+            i for i in definition.indices
+            if i not in (step, self.program.batch) and i.dim.constant != 1
+        ]
+        lines = []
+        for hand in HANDS:
+            left = self.writer(hand, free).access(Access(definition.name, at))[0]
+            lines.append(hand.equation(left, hand.number(0)))
+        return Step("chain rule", *lines)
 
     def adjoint(self, definition: Definition, zero: set[str]) -> Step | None:
         """Return the equation of a named adjoint, or None if it is zero."""
@@ -245,6 +214,7 @@ class Page:
 
     def shown(self, terms: Sequence[Term]) -> Summed:
         """Return terms in textbook shape."""
+        terms = halves(terms, self.program)
         products = [p for t in terms for p in flat(t, self.program, self.meanings)]
         products = same_sums(use_facts(products, self.meanings), self.supply)
         return collect(finish(products, self.meanings, ()))
@@ -338,7 +308,7 @@ class Page:
             right = writer.access(Access(target, tuple(Affine.of(i) for i in axes)))[0]
             ratio = hand.partial(left, right)
             if held:
-                ratio = hand.held(ratio, [writer.called(n)[0] for n in held])
+                ratio = hand.held(ratio, [called(writer, n)[0] for n in held])
             lines.append(hand.equation(ratio, writer.shown(shown)))
         return Step("local derivatives", *lines)
 

@@ -29,7 +29,6 @@ from symgrad.program import (
     Rowwise,
     Scalar,
     Size,
-    move,
     substitute,
 )
 from symgrad.reading.cases import COMPARISONS, choice, condition, within
@@ -52,7 +51,7 @@ from symgrad.reading.matching import Meanings
 from symgrad.reading.places import sum_of, write_affine, write_dim
 from symgrad.reading.products import Product, product_of
 from symgrad.reading.reductions import reduction, rowwise, square_sum
-from symgrad.reading.whole import element, in_place, whole
+from symgrad.reading.whole import in_place, primitive, titled
 
 Written = tuple[str, int]
 INLINE_NODES = 14
@@ -273,7 +272,7 @@ class Writer:
             return self.body(definition, {i: p for i, p in pairs if isinstance(p, Affine)})
         at = [self.position(p) for p in self.visible(access)]
         self.said[access.array] = None
-        return self.hand.indexed(self.title(access.array), at), ATOM
+        return titled(self, access.array, at), ATOM
 
     def written_in_place(self, definition: Definition) -> bool:
         """Whether a definition nobody named is short enough to be written where it is read."""
@@ -303,44 +302,14 @@ class Writer:
         body = definition.body
         match body:
             case tuple():
-                pieces = tuple(moved_piece(term, mapping) for term in body)
-                return self.write(Summed(pieces))
+                pieces = (moved_piece(term, mapping) for term in body)
+                return self.write(Summed(tuple(p for p in pieces if p is not None)))
             case Reduce(kind, bound, inner):
                 return reduction(self, kind, bound, substitute(inner, mapping))
             case Rowwise():
                 return rowwise(self, body, mapping)
             case Primitive():
-                return self.primitive(body, mapping)
-
-    def called(self, name: str) -> Written:
-        """Write what an array is called: its name, or the function of matrices that it is."""
-        definition = self.definitions.get(name)
-        body = definition.body if definition is not None else None
-        if not in_place(definition, self.adjoints) or not isinstance(body, Primitive):
-            return self.hand.name(name), ATOM
-
-        def named(operand: Access, axes: Sequence[Index]) -> str:
-            text, tight = self.called(operand.array)
-            return text if tight == ATOM else self.hand.group(text)
-
-        return whole(body, self.hand, named)
-
-    def primitive(self, body: Primitive, mapping: Mapping[Index, Affine]) -> Written:
-        """Write an element of a function of whole matrices, or all of it if it is a number."""
-
-        def named(operand: Access, axes: Sequence[Index]) -> str:
-            inner, tight = self.called(operand.array)
-            if inner != self.hand.name(operand.array):
-                return inner if tight == ATOM else self.hand.group(inner)
-            own = [Affine.of(i) for i in axes]
-            stack = [p for p in self.visible(operand) if p not in own]
-            at = [self.position(move(p, mapping)) for p in stack]
-            return self.hand.indexed(self.title(operand.array), at)
-
-        at = [mapping.get(i, Affine.of(i)) for i in body.at if i.dim.constant != 1]
-        written = whole(body, self.hand, named)
-        return element(written, [self.position(p) for p in at], self.hand)
-
+                return primitive(self, body, mapping)
 
     def apply(self, apply: Apply) -> Written:
         """Write a function of scalars."""
@@ -391,7 +360,8 @@ class Writer:
         name = self.title(part.body.array)
         self.said[part.body.array] = None
         inner = self.hand.indexed(name, [self.position(p) for p in rest])
-        return self.hand.at(self.hand.call("softmax", (), [inner]), self.position(part.place)), ATOM
+        whole_row = self.hand.call("softmax", (), [inner])
+        return self.hand.at(whole_row, [self.position(part.place)]), ATOM
 
     def addends(self, scalar: Scalar) -> list[tuple[bool, Written]]:
         """Return the signed terms of nested sums."""
@@ -425,7 +395,6 @@ class Writer:
         text, tight = self.write(base)
         text = text if tight == ATOM else self.hand.group(text)
         return self.hand.power(text, self.shown(exponent)), POWER
-
 
 
 __all__ = ["Writer", "Written"]
