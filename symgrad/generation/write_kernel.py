@@ -29,13 +29,12 @@ from symgrad.generation.numbers import (
     number_text,
     use_of,
 )
+from symgrad.generation.write_rows import write_row
 from symgrad.program import (
     BATCH,
     Access,
-    Affine,
     Apply,
     Constant,
-    Definition,
     Delta,
     Guard,
     Index,
@@ -43,8 +42,6 @@ from symgrad.program import (
     Number,
     Place,
     Position,
-    Reduce,
-    Rowwise,
     Scalar,
     Size,
     arrays_of,
@@ -178,7 +175,7 @@ class Writer:
                 where = ", ".join((*(self.position(p) for p in node.at), "..."))
                 self.line(depth, f"{code_name(node.array)}[{where}] = 0.0")
             case Row():
-                self.row(node.definition, depth)
+                write_row(self, node.definition, depth)
 
     def loop(self, node: For, depth: int) -> None:
         """Write a loop; its variable is free again behind it."""
@@ -365,140 +362,6 @@ class Writer:
             for n, arg in enumerate(scalar.args)
         ]
         return kernel.call.format(*texts)
-
-    def row(self, definition: Definition, depth: int) -> None:
-        """Write one row of a primitive reduction."""
-        body = definition.body
-        if isinstance(body, Reduce):
-            self.reduction(definition, body, depth)
-        elif isinstance(body, Rowwise):
-            self.rowwise(definition, body, depth)
-
-    def over(self, bound: Sequence[Index], depth: int) -> int:
-        """Open loops over bound indices; return the depth inside."""
-        for index in bound:
-            name = self.variable(index)
-            self.line(depth, f"for {name} in range({self.size(index.dim)}):")
-            depth += 1
-        return depth
-
-    def close(self, bound: Sequence[Index]) -> None:
-        """Free the variables of loops opened by `over`."""
-        for index in bound:
-            self.taken.discard(self.variables.pop(index))
-
-    def call(self, function: str, text: str) -> str:
-        """Return a call of a table function on a text."""
-        kernel = function_kernel(function, ())
-        for helper in kernel.helpers:
-            self.helpers[helper] = None
-        return kernel.call.format(text if delimited(kernel.call, 0) else f"({text})")
-
-    def reduction(self, definition: Definition, body: Reduce, depth: int) -> None:
-        """Write max, min, argmax, argmin, prod, logsumexp or norm of one row."""
-        target = self.element(definition.name, tuple(Affine.of(i) for i in definition.indices))
-        before = set(self.taken)
-        match body.kind:
-            case "prod":
-                total = self.fresh("product")
-                self.line(depth, f"{total} = 1.0")
-                inner = self.over(body.bound, depth)
-                self.line(inner, f"{total} *= {self.value(body.body, 2)}")
-                self.line(depth, f"{target} = {total}")
-                self.close(body.bound)
-            case "max" | "min" | "argmax" | "argmin":
-                self.extremum(definition.name, target, body, depth)
-            case "logsumexp":
-                largest = self.largest(body.bound, body.body, depth, self.height)
-                shift, total = self.fresh("shift"), self.fresh("total")
-                self.line(depth, f"{shift} = 0.0 if math.isinf({largest}) else {largest}")
-                self.line(depth, f"{total} = 0.0")
-                inner = self.over(body.bound, depth)
-                value = self.call("exp", f"{self.value(body.body, 1)} - {shift}")
-                self.line(inner, f"{total} += {value}")
-                self.line(depth, f"{target} = {shift} + {self.call('log', total)}")
-                self.close(body.bound)
-            case "norm":
-                self.norm(target, body, depth)
-        self.taken = before
-
-    def norm(self, target: str, body: Reduce, depth: int) -> None:
-        """Write a 2-norm that neither overflows nor underflows."""
-        largest = self.largest(body.bound, body.body, depth, "abs({0})")
-        ratio, total = self.fresh("ratio"), self.fresh("total")
-        tame = f"{largest} == 0.0 or math.isinf({largest})"
-        scale = self.fresh("scale")
-        self.line(depth, f"{scale} = 1.0 if {tame} else {largest}")
-        self.line(depth, f"{total} = 0.0")
-        inner = self.over(body.bound, depth)
-        self.line(inner, f"{ratio} = {self.value(body.body, 2)} / {scale}")
-        self.line(inner, f"{total} += {ratio} * {ratio}")
-        self.line(depth, f"{target} = {scale} * math.sqrt({total})")
-        self.close(body.bound)
-
-    @property
-    def height(self) -> str:
-        """The form of what exponentials are shifted by: of complex numbers the real part."""
-        return "np.real({0})" if self.analytic else "{0}"
-
-    def largest(self, bound: Sequence[Index], body: Scalar, depth: int, form: str) -> str:
-        """Write the largest value over `bound`, nan if there is one; return its variable."""
-        largest, value = self.fresh("largest"), self.fresh("value")
-        self.line(depth, f"{largest} = -np.inf")
-        inner = self.over(bound, depth)
-        self.line(inner, f"{value} = {form.format(self.value(body))}")
-        self.line(inner, f"if {value} > {largest} or math.isnan({value}):")
-        self.line(inner + 1, f"{largest} = {value}")
-        self.close(bound)
-        return largest
-
-    def extremum(self, name: str, target: str, body: Reduce, depth: int) -> None:
-        """Write the first winner of a row, or its position; nan wins."""
-        best, value = self.fresh("best"), self.fresh("value")
-        sign = ">" if body.kind in ("max", "argmax") else "<"
-        start = "-np.inf" if sign == ">" else "np.inf"
-        wants_place = body.kind.startswith("arg")
-        self.line(depth, f"{best} = {start}")
-        if wants_place:
-            self.integers.add(name)
-            self.line(depth, f"{target} = 0")
-        inner = self.over(body.bound, depth)
-        self.line(inner, f"{value} = {self.value(body.body)}")
-        nan = f"(math.isnan({value}) and not math.isnan({best}))"
-        self.line(inner, f"if {value} {sign} {best} or {nan}:")
-        self.line(inner + 1, f"{best} = {value}")
-        if wants_place:
-            self.line(inner + 1, f"{target} = {self.variables[body.bound[0]]}")
-        else:
-            self.line(depth, f"{target} = {best}")
-        self.close(body.bound)
-
-    def rowwise(self, definition: Definition, body: Rowwise, depth: int) -> None:
-        """Write one row of softmax or log_softmax, the largest value taken out first."""
-        before = set(self.taken)
-        there = dict(zip(body.at, body.bound, strict=True))
-        at = tuple(Affine.of(there.get(i, i)) for i in definition.indices)
-        largest = self.largest(body.bound, body.body, depth, self.height)
-        total = self.fresh("total")
-        self.line(depth, f"{total} = 0.0")
-        inner = self.over(body.bound, depth)
-        target = self.element(definition.name, at)
-        shifted = f"{self.value(body.body, 1)} - {largest}"
-        if body.kind == "softmax":
-            self.line(inner, f"{target} = {self.call('exp', shifted)}")
-            self.line(inner, f"{total} += {target}")
-        else:
-            self.line(inner, f"{target} = {shifted}")
-            self.line(inner, f"{total} += {self.call('exp', target)}")
-        self.close(body.bound)
-        if body.kind == "log_softmax":
-            self.line(depth, f"{total} = {self.call('log', total)}")
-        inner = self.over(body.bound, depth)
-        sign = "/=" if body.kind == "softmax" else "-="
-        target = self.element(definition.name, at)
-        self.line(inner, f"{target} {sign} {total}")
-        self.close(body.bound)
-        self.taken = before
 
 
 def _is_negative(text: str) -> bool:
