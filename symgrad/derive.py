@@ -9,15 +9,18 @@ deltas times one array is named, so depth costs linearly.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from symgrad.algebra.backward import go_back_in_steps
+from symgrad.algebra.closing import finish
 from symgrad.algebra.contract import contract, guarding, reading
 from symgrad.algebra.contraction import inner_sum
 from symgrad.algebra.local import Local
-from symgrad.algebra.order import arrange
+from symgrad.algebra.names import Names
 from symgrad.algebra.partials import local_partials, split_extrema
 from symgrad.algebra.primitives import primitive_key, share
 from symgrad.algebra.step import step
+from symgrad.algebra.terms import is_inner, is_simple, is_structural, tie
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.errors import InternalError
 from symgrad.program import (
@@ -29,8 +32,6 @@ from symgrad.program import (
     Delta,
     Guard,
     Index,
-    Lookup,
-    Position,
     Program,
     Scalar,
     Supply,
@@ -38,9 +39,7 @@ from symgrad.program import (
     affine_of,
     blocks,
     indices_of,
-    reads,
     scalars_of,
-    substitute,
     walk,
 )
 
@@ -78,29 +77,8 @@ CHEAP = frozenset(("add", "sub", "mul", "neg"))
 """Functions not worth an array of their own."""
 
 
-class Names:
-    """Hands out array names that collide with nothing in the program."""
-
-    def __init__(self, program: Program) -> None:
-        self.taken = {a.name for a in program.arrays} | {d.name for d in program.definitions}
-        for array in program.arrays:
-            for axis in array.axes:
-                self.taken.update(axis.names)
-
-    def new(self, wish: str) -> str:
-        """Return `wish`, or `wish` with a number behind it; remember what was given."""
-        name, number = wish, 1
-        while name in self.taken:
-            number += 1
-            name = f"{wish}_{number}"
-        self.taken.add(name)
-        return name
-
-
 def prepare(program: Program) -> tuple[Program, Names, Supply]:
     """Return the program with extrema split to one index each, and fresh names and indices."""
-    from dataclasses import replace
-
     names, supply = Names(program), Supply(program.serial)
     definitions = split_extrema(program.definitions, supply, names.new)
     return replace(program, definitions=definitions), names, supply
@@ -128,15 +106,6 @@ def depends(program: Program, selected: Sequence[str]) -> frozenset[str]:
 def _values_read(definition: Definition) -> set[str]:
     nodes = (n for s in scalars_of(definition.body) for n in walk(s))
     return {n.array for n in nodes if isinstance(n, Access)}
-
-
-def _looks_back(member: Definition, inside: set[str]) -> bool:
-    """Whether a member reads others of its recurrence at another step than its own."""
-    own = Affine.of(member.loop.index) if member.loop is not None else None
-    nodes = (n for s in scalars_of(member.body) for n in walk(s))
-    return any(
-        isinstance(n, Access) and n.array in inside and own not in n.at for n in nodes
-    )
 
 
 Results = dict[str, tuple[tuple[Index, ...], tuple[Term, ...]]]
@@ -193,13 +162,13 @@ class Sweep:
             self.pending.setdefault(name, []).append(seed)
         for unit in reversed(tuple(blocks(program.definitions))):
             if unit[0].loop is not None:
-                self.recurrence(unit, active)
+                go_back_in_steps(self, unit, active)
             elif unit[0].name in self.pending and unit[0].name in active:
                 self.go_back(unit[0], self.pending.pop(unit[0].name), active)
         results: Results = {}
         for name in self.selection.names:
             terms = tuple(self.pending.get(name, ()))
-            results[name] = (self.at[name], self.finish(name, terms, self.at[name]))
+            results[name] = (self.at[name], finish(self, name, terms, self.at[name]))
         return results
 
     def go_back(
@@ -232,45 +201,6 @@ class Sweep:
                 if new is not None:
                     self.pending.setdefault(target, []).append(new)
 
-    def recurrence(self, members: Sequence[Definition], active: frozenset[str]) -> None:
-        """Go back through a recurrence: its adjoints are a recurrence that runs the other way.
-
-        Where a member reads an earlier step, the adjoint is known by name before it has terms.
-        """
-        inside = {d.name for d in members}
-        reached = {n for n in inside & active if self.pending.get(n)}
-        batched = any(self.batched[n] for n in inside) or any(
-            self.program.batch in indices_of(f)
-            for n in reached
-            for term in self.pending[n]
-            for f in term.factors
-            if self.program.batch not in term.bound
-        )
-        for _ in members:
-            new = {n for d in members if d.name in reached for n in reads(d)} & inside & active
-            reached |= new
-        first = len(self.definitions)
-        heads: dict[str, Access] = {}
-        for member in members:
-            if member.name in reached and _looks_back(member, inside):
-                free = self.free(member.name)
-                indices = (*((self.program.batch,) if batched else ()), *free)
-                name = self.names.new(f"{self.prefix}_{self.tag}{member.name}")
-                heads[member.name] = Access(name, tuple(Affine.of(i) for i in indices))
-                told = (Term((), (heads[member.name],)),)
-                self.pass_on(member, told, self.local(member, active), self.at[member.name])
-        steps: dict[str, Index] = {}
-        for member in reversed(members):
-            arrived = self.pending.pop(member.name, []) if member.name in reached else []
-            head = heads.get(member.name)
-            if head is None and arrived:
-                self.go_back(member, arrived, active)
-            elif head is not None:
-                self.name_sum("", arrived, self.free(member.name), head)
-                self.owners.append((head.array, member.name))
-                steps[head.array] = self.at[member.name][0]
-        self.definitions[first:] = arrange(self.definitions[first:], steps, self.supply)
-
     def free(self, name: str) -> tuple[Index, ...]:
         """Return the indices of an adjoint besides the batch; of a recurrence the step is first."""
         at = self.at[name]
@@ -295,13 +225,13 @@ class Sweep:
     def settle(self, name: str, terms: Sequence[Term]) -> tuple[Term, ...]:
         """Return the adjoint of `name` as simple terms: deltas times at most one array."""
         at = self.at[name]
-        terms = tuple(_tie(term, self.out, at) for term in terms)
-        if len(terms) == 1 and _is_simple(terms[0]):
+        terms = tuple(tie(term, self.out, at) for term in terms)
+        if len(terms) == 1 and is_simple(terms[0]):
             return terms
-        shared = [f for f in terms[0].factors if _is_structural(f, self.out, at)]
+        shared = [f for f in terms[0].factors if is_structural(f, self.out, at)]
         for term in terms:
             # a delta that a sum runs over is part of the sum
-            shared = [f for f in shared if f in term.factors and not _inner(f, term.bound)]
+            shared = [f for f in shared if f in term.factors and not is_inner(f, term.bound)]
         kept = [reading(f, terms[0].factors) for f in shared]
         for term in terms[1:]:
             pairs = zip(shared, kept, strict=True)
@@ -389,46 +319,6 @@ class Sweep:
             term = Term(bound, (*rest, access))
         return term
 
-    def finish(
-        self, name: str, terms: Sequence[Term], theta: tuple[Index, ...]
-    ) -> tuple[Term, ...]:
-        """Return the terms at a selected array, each a product of arrays (structure kept)."""
-        if not self.factored:
-            return tuple(self.split(f"S_{name}", term, theta) for term in terms)
-        simple: list[Term] = []
-        for term in terms:
-            tied = _tie(_outputs_first(term, self.out), self.out, theta)
-            simple.append(self.product(name, tied, theta))
-        return self.merged(name, simple, theta)
-
-    def product(self, name: str, term: Term, theta: tuple[Index, ...]) -> Term:
-        """Write a term as deltas times arrays that each have fewer axes than their product."""
-        free = (*self.out, *theta)
-        deltas = tuple(
-            f for f in term.factors if isinstance(f, Delta) and not _inner(f, term.bound)
-        )
-        rest = tuple(f for f in term.factors if f not in deltas)
-        guards = tuple(dict.fromkeys(g for d in deltas for g in reading(d, rest)))
-        if not rest:
-            return Term((), deltas)
-        groups = _groups(rest)
-        union = {i for f in rest for i in indices_of(f)} - set(term.bound)
-        sizes = [{i for f in g for i in indices_of(f)} - set(term.bound) for g in groups]
-        if term.bound or (len(groups) > 1 and any(s == union for s in sizes)):
-            groups = [rest]
-        factors: list[Scalar] = []
-        for part in groups:
-            within = {i for f in part for i in indices_of(f)}
-            group = (*part, *(g for g in guarding(rest, within) if g not in part))
-            only = group[0]
-            alone = len(group) == 1 and not term.bound
-            if alone and isinstance(only, Access) and _plain(only) and self.whole(only):
-                factors.append(only)
-            else:
-                wish = f"{'H' if len(groups) > 1 else 'J'}_{self.tag}{name}"
-                factors.append(self.name_sum(wish, [Term(term.bound, group)], free))
-        return Term((), (*deltas, *guards, *factors))
-
     def whole(self, access: Access) -> bool:
         """Whether an access of bare indices runs over all of its array, not a part of it."""
         array = self.program.array(access.array)
@@ -442,111 +332,9 @@ class Sweep:
             axes = tuple(i.dim for i in found[0])
         return axes == tuple(i.dim for p in access.at for a in affine_of(p) for i, _ in a.terms)
 
-    def merged(
-        self, name: str, terms: Sequence[Term], theta: tuple[Index, ...]
-    ) -> tuple[Term, ...]:
-        """Add up terms of one structure that are no outer products: they are one array."""
-        kept: list[Term] = []
-        single: dict[tuple[Scalar, ...], list[Term]] = {}
-        for term in terms:
-            arrays = [f for f in term.factors if not isinstance(f, Delta | Guard)]
-            if len(arrays) > 1:
-                kept.append(term)
-            else:
-                structure = tuple(f for f in term.factors if isinstance(f, Delta | Guard))
-                single.setdefault(structure, []).append(Term((), tuple(arrays)))
-        for tied, group in single.items():
-            if len(group) == 1:
-                kept.append(Term((), (*tied, *group[0].factors)))
-            else:
-                access = self.name_sum(f"J_{self.tag}{name}", group, (*self.out, *theta))
-                kept.append(Term((), (*tied, access)))
-        return tuple(kept)
-
 
 def _letter(position: int) -> str:
     return "ijklpqrstuvw"[position % 12]
 
 
-def _inner(factor: Scalar, bound: Sequence[Index]) -> bool:
-    return any(i in bound for i in indices_of(factor))
-
-
-def _plain(access: Access) -> bool:
-    """Whether its positions are distinct bare indices."""
-    bare = [p.bare if isinstance(p, Affine) else None for p in access.at]
-    return None not in bare and len(set(bare)) == len(bare)
-
-
-def _is_simple(term: Term) -> bool:
-    rest = [f for f in term.factors if not isinstance(f, Delta)]
-    return (
-        not term.bound and len(rest) <= 1 and all(isinstance(f, Access) and _plain(f) for f in rest)
-    )
-
-
-def _is_structural(factor: Scalar, out: Sequence[Index], at: Sequence[Index]) -> bool:
-    """Whether it is a delta between free indices or data of the sample: structure, not value."""
-    if not isinstance(factor, Delta):
-        return False
-    free = set(out) | set(at)
-    used = set(indices_of(factor))
-    lookup = isinstance(factor.left, Lookup) or isinstance(factor.right, Lookup)
-    return (lookup and not used - free - _batches(factor)) or used <= free
-
-
-def _batches(factor: Scalar) -> set[Index]:
-    return {i for i in indices_of(factor) if i.dim == BATCH}
-
-
-def _outputs_first(term: Term, out: Sequence[Index]) -> Term:
-    """Write deltas with the output's index on the left: delta(i, j), i of the output."""
-
-    def turned(factor: Scalar) -> Scalar:
-        if (
-            isinstance(factor, Delta)
-            and _bare(factor.right) in out
-            and _bare(factor.left) not in out
-        ):
-            return Delta(factor.right, factor.left)
-        return factor
-
-    return Term(term.bound, tuple(turned(f) for f in term.factors))
-
-
-def _tie(term: Term, out: Sequence[Index], at: Sequence[Index]) -> Term:
-    """Read tied positions by the output's index: delta(i, j) c[j] becomes delta(i, j) c[i]."""
-    mapping: dict[Index, Affine] = {}
-    for factor in term.factors:
-        if not isinstance(factor, Delta):
-            continue
-        left, right = _bare(factor.left), _bare(factor.right)
-        for here, there in ((left, right), (right, left)):
-            if here in at and there in out and here is not None and there is not None:
-                mapping.setdefault(here, Affine.of(there))
-    if not mapping:
-        return term
-    factors = tuple(f if isinstance(f, Delta) else substitute(f, mapping) for f in term.factors)
-    return Term(term.bound, factors)
-
-
-def _bare(position: Position) -> Index | None:
-    return position.bare if isinstance(position, Affine) else None
-
-
-def _groups(factors: Sequence[Scalar]) -> list[tuple[Scalar, ...]]:
-    """Group factors of one term: numbers and functions join the first array with their indices."""
-    arrays: list[list[Scalar]] = [[f] for f in factors if isinstance(f, Access) and _plain(f)]
-    for factor in factors:
-        if isinstance(factor, Access) and _plain(factor):
-            continue
-        used = set(indices_of(factor))
-        home = next((g for g in arrays if used <= set(indices_of(g[0]))), None)
-        if home is None:
-            arrays.append([factor])
-        else:
-            home.append(factor)
-    return [tuple(g) for g in arrays]
-
-
-__all__ = ["Names", "Results", "Sweep", "depends", "derive", "own_indices", "prepare", "reads"]
+__all__ = ["Results", "Sweep", "depends", "derive", "own_indices", "prepare"]

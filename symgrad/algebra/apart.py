@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from symgrad.algebra.names import Names
 from symgrad.algebra.segments import Part, Tap
 from symgrad.algebra.stages import Stages
-from symgrad.derive import Names
 from symgrad.dims import Dim
 from symgrad.program import (
     Access,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Union
 
+from symgrad.algebra.names import Names
 from symgrad.algebra.stages import Stages, readings
-from symgrad.derive import Names
 from symgrad.dims import Dim
 from symgrad.errors import InternalError
 from symgrad.program import (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.algebra.local import Local
 from symgrad.algebra.primitives import SOLVED, Rule, adjoint, share
+from symgrad.algebra.terms import is_plain
 from symgrad.program import Access, Affine, Definition, Index, Term, indices_of
 
 if TYPE_CHECKING:
@@ -64,5 +65,4 @@ def _array(sweep: Sweep, terms: Sequence[Term]) -> Access | None:
     (only,) = terms[0].factors
     if not isinstance(only, Access) or not sweep.whole(only):
         return None
-    bare = [p.bare if isinstance(p, Affine) else None for p in only.at]
-    return only if None not in bare and len(set(bare)) == len(bare) else None
+    return only if is_plain(only) else None
