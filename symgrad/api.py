@@ -29,7 +29,8 @@ from symgrad.errors import (
 )
 from symgrad.errors import Source as SourceText
 from symgrad.explain import Explanation, explain
-from symgrad.forms import Forms, forms
+from symgrad.form import Forms
+from symgrad.forms import forms
 from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
 from symgrad.options import (

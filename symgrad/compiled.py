@@ -17,7 +17,7 @@ import numpy as np
 
 from symgrad import build as building
 from symgrad.errors import ArgumentError, ShapeError, similar
-from symgrad.forms import Forms, Structured
+from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
 from symgrad.generation.publics import form_names, own_name

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.forms import Forms
+from symgrad.form import Forms
 from symgrad.functions import HELPERS, PREAMBLE, twins, with_dependencies
 from symgrad.generation.analytic import real_only
 from symgrad.generation.captions import Caption, caption

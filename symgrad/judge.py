@@ -17,7 +17,7 @@ import numpy as np
 from symgrad import build as building
 from symgrad.emit import Source
 from symgrad.errors import ValidationError
-from symgrad.forms import Forms
+from symgrad.form import Forms
 from symgrad.program import Program
 from symgrad.proof.interpret import evaluate_jacobian, interpret
 from symgrad.validate import Report, validate

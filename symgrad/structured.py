@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from symgrad import build as building
 from symgrad.algebra.radix import in_order, number_of
 from symgrad.errors import ArgumentError, ShapeError
-from symgrad.forms import FactoredTerm, Structured
+from symgrad.form import FactoredTerm, Structured
 from symgrad.generation.captions import Caption
 from symgrad.memory import within_memory
 from symgrad.program import BATCH, Affine, Delta, Index

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.algebra.apart import divided, part_of, tap_of, tapped
-from symgrad.algebra.order import arrange
+from symgrad.algebra.names import Names
+from symgrad.algebra.order import arrange, needed
 from symgrad.algebra.segments import (
     Carry,
     Clock,
@@ -25,10 +26,9 @@ from symgrad.algebra.segments import (
     Trade,
 )
 from symgrad.algebra.stages import Stages, readings, stages
-from symgrad.derive import Names
 from symgrad.dims import Dim
 from symgrad.errors import CodegenError
-from symgrad.forms import Form, Forms, needed
+from symgrad.form import Form, Forms
 from symgrad.program import Definition, Index, Program, Supply, blocks, reads
 
 

@@ -7,7 +7,7 @@ before or behind them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
@@ -25,6 +25,19 @@ from symgrad.program import (
     scalars_of,
     walk,
 )
+
+
+def needed(definitions: Sequence[Definition], wanted: Iterable[str]) -> tuple[Definition, ...]:
+    """Return those definitions that `wanted` depends on, in the same order."""
+    table = {d.name: d for d in definitions}
+    marked: set[str] = set()
+    stack = list(wanted)
+    while stack:
+        name = stack.pop()
+        if name in table and name not in marked:
+            marked.add(name)
+            stack += reads(table[name])
+    return tuple(d for d in definitions if d.name in marked)
 
 
 def arrange(

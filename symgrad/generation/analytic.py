@@ -6,7 +6,7 @@ Masks of indices (`i >= j`) read no array, and so are welcome.
 
 from __future__ import annotations
 
-from symgrad.forms import Forms
+from symgrad.form import Forms
 from symgrad.functions import FUNCTIONS
 from symgrad.program import Apply, Definition, Reduce, Scalar, arrays_of, scalars_of, walk
 

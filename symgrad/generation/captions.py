@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from symgrad.dims import Dim, signed, times
-from symgrad.forms import Structured
+from symgrad.form import Structured
 from symgrad.program import (
     BATCH,
     Affine,

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.algebra.declared import expand
+from symgrad.algebra.order import needed
 from symgrad.algebra.segments import Record, Run
 from symgrad.algebra.weights import even_out
 from symgrad.dims import Dim
-from symgrad.forms import Form, Forms, Structured, needed
+from symgrad.form import Form, Forms, Structured
 from symgrad.generation.analytic import real_only
 from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from symgrad.forms import Factor, Forms, Structured
+from symgrad.form import Factor, Forms, Structured
 from symgrad.generation.captions import caption
 from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold, fold_prose

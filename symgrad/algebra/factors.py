@@ -1,0 +1,192 @@
+"""Jacobians as labelled factors: deltas that tie axes, arrays under the names users see.
+
+Derivation, Jacobian -> Structured
+Output axes that deltas tie to the parameter's are left out of the compact array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from symgrad.algebra.names import Names
+from symgrad.algebra.radix import digits, number_of
+from symgrad.derivation import Derivation, Jacobian
+from symgrad.form import Factor, FactoredTerm, Structured
+from symgrad.program import (
+    Access,
+    Affine,
+    Definition,
+    Delta,
+    Index,
+    Program,
+    Scalar,
+    Term,
+    affine_of,
+    indices_of,
+    move,
+    rebuild,
+)
+
+LETTERS = ("G", "h", "k", "l", "q", "r")
+
+
+def keyed(program: Program, found: Sequence[Structured]) -> tuple[Structured, ...]:
+    """Give every Jacobian a key: its parameter's name, after its output's if there are several."""
+    if len(program.outputs) == 1:
+        return tuple(found)
+    table: dict[str, Structured] = {}
+    for structured in found:
+        key = f"{structured.jacobian.output}_{structured.jacobian.parameter}"
+        while key in table:
+            key += "_"
+        table[key] = replace(structured, key=key)
+    return tuple(table.values())
+
+
+def structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Structured:
+    """Return a Jacobian as labelled factors, with its dense and its compact definition."""
+    terms = tuple(_labelled(derivation, jacobian, n, t) for n, t in enumerate(jacobian.terms))
+    if len(terms) == 1 and len(terms[0].factors) == 1:
+        only = replace(terms[0].factors[0], label="J")
+        terms = (FactoredTerm(terms[0].deltas, (only,)),)
+    shared = list(_deltas(jacobian.terms[0])) if jacobian.terms else []
+    for term in jacobian.terms[1:]:
+        shared = [d for d in shared if d in term.factors]
+    mapping = _ties(shared, jacobian)
+    counted = _counted(shared, jacobian, mapping)
+    tied = {*mapping, *counted}
+    untied = tuple(i for i in jacobian.theta if i not in tied)
+    first = _batch_of(derivation, jacobian)
+    dense = Definition(
+        names.new(f"J_{jacobian.parameter}"),
+        (*first, *jacobian.out, *jacobian.theta),
+        jacobian.terms,
+        written=False,
+    )
+    compact = None
+    if tied and jacobian.terms:
+        dropped = {d for d in shared if _tie_of(d, jacobian)[0] in mapping}
+        kept = tuple(
+            Term((*t.bound, *counted), tuple(f for f in t.factors if f not in dropped))
+            for t in jacobian.terms
+        )
+        kept = tuple(_read_by_out(t, mapping) for t in kept)
+        compact = Definition(
+            names.new(f"C_{jacobian.parameter}"),
+            (*first, *jacobian.out, *untied),
+            kept,
+            written=False,
+        )
+    return Structured(jacobian, terms, tuple(shared), untied, dense, compact, jacobian.parameter)
+
+
+def _batch_of(derivation: Derivation, jacobian: Jacobian) -> tuple[Index, ...]:
+    program = derivation.program
+    has_inputs = any(a.batched for a in program.arrays)
+    return (program.batch,) if has_inputs else ()
+
+
+def _deltas(term: Term) -> tuple[Delta, ...]:
+    return tuple(f for f in term.factors if isinstance(f, Delta))
+
+
+def _tie_of(delta: Delta, jacobian: Jacobian) -> tuple[Index | None, Affine]:
+    """Return the theta axis that a delta ties to out axes, with the position it is tied to."""
+    out = set(jacobian.out)
+    for here, there in ((delta.left, delta.right), (delta.right, delta.left)):
+        if not isinstance(here, Affine) or not isinstance(there, Affine):
+            continue
+        if here.bare is None or here.bare not in jacobian.theta:
+            continue
+        split = digits(there) == here.bare.dim
+        if there.bare in jacobian.out or (split and {i for i, _ in there.terms} <= out):
+            return here.bare, there
+    return None, Affine()
+
+
+def _ties(shared: Sequence[Delta], jacobian: Jacobian) -> dict[Index, Affine]:
+    """Return where the theta axes stand that deltas tie to out axes, one by one or split."""
+    found = (_tie_of(delta, jacobian) for delta in shared)
+    return {axis: place for axis, place in found if axis is not None}
+
+
+def _counted(
+    shared: Sequence[Delta], jacobian: Jacobian, mapping: Mapping[Index, Affine]
+) -> tuple[Index, ...]:
+    """Return theta axes that deltas tie together, as the digits of one out axis: a merge."""
+    free = set(jacobian.theta) - set(mapping)
+    found: list[Index] = []
+    for delta in shared:
+        number = number_of(delta)
+        if number is None or number[0] not in jacobian.out:
+            continue
+        axes = {i for i, _ in number[1].terms}
+        if axes <= free:
+            found += [i for i in jacobian.theta if i in axes]
+            free -= axes
+    return tuple(found)
+
+
+def _read_by_out(term: Term, mapping: dict[Index, Affine]) -> Term:
+    def change(node: Scalar) -> Scalar:
+        match node:
+            case Access():
+                return Access(node.array, tuple(move(p, mapping) for p in node.at))
+            case Delta():
+                return Delta(move(node.left, mapping), move(node.right, mapping))
+            case _:
+                return node
+
+    return Term(term.bound, tuple(rebuild(f, change) for f in term.factors))
+
+
+def _labelled(
+    derivation: Derivation, jacobian: Jacobian, position: int, term: Term
+) -> FactoredTerm:
+    """Give a term's arrays the names users see: G carries output axes, h the parameter's."""
+    suffix = "" if position == 0 else str(position + 1)
+    deltas = _deltas(term)
+    accesses = [f for f in term.factors if isinstance(f, Access)]
+    out = set(jacobian.out)
+    outward = [a for a in accesses if out & set(indices_of(a))]
+    local = [a for a in accesses if a not in outward]
+    letters = iter(f"{letter}{suffix}" for letter in LETTERS)
+    factors = [_factor(next(letters), a) for a in outward]
+    tied = {i for d in deltas for i in indices_of(d)}
+    if not outward and (not accesses or tied & out):
+        ones = [i for i in jacobian.out if i in tied]
+        factors.append(
+            Factor(next(letters), None, (*_batch_of(derivation, jacobian), *ones))
+        )
+    factors += [_factor(next(letters), a) for a in local]
+    return FactoredTerm(deltas, _covering(derivation, jacobian, deltas, factors))
+
+
+def _covering(
+    derivation: Derivation, jacobian: Jacobian, deltas: Sequence[Delta], factors: Sequence[Factor]
+) -> tuple[Factor, ...]:
+    """Repeat factors along axes that none has: output axes with the first, others with the last."""
+    first = _batch_of(derivation, jacobian)
+    given = {i for d in deltas for i in indices_of(d) if i in jacobian.theta}
+    covered = {i for f in factors for i in f.indices}
+    ahead = [i for i in (*first, *jacobian.out) if i not in covered]
+    behind = [i for i in jacobian.theta if i not in covered | given]
+    order = (*first, *jacobian.out, *jacobian.theta)
+    result = list(factors)
+    for place, missing in ((0, ahead), (-1, behind)):
+        if missing:
+            old = result[place]
+            together = tuple(i for i in order if i in (*old.indices, *missing))
+            if tuple(i for i in together if i in old.indices) != old.indices:
+                # an array's own axes keep their order
+                sides = (missing, old.indices) if place == 0 else (old.indices, missing)
+                together = (*sides[0], *sides[1])
+            spread = (*old.spread, *missing) if old.array is not None else ()
+            result[place] = replace(old, indices=together, spread=spread)
+    return tuple(result)
+
+
+def _factor(label: str, access: Access) -> Factor:
+    indices = tuple(a.bare for p in access.at for a in affine_of(p) if a.bare is not None)
+    return Factor(label, access.array, indices)

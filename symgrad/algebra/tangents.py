@@ -1,0 +1,88 @@
+"""The Jacobian times directions: every definition's tangent, in the order of the definitions.
+
+Derivation -> Form
+A tangent is the sum of partials times the tangents they read; functions of matrices solve for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from symgrad.algebra.contract import contract
+from symgrad.algebra.names import Names
+from symgrad.algebra.order import arrange, needed
+from symgrad.algebra.partials import local_partials
+from symgrad.algebra.primitives import SOLVED, Rule, share
+from symgrad.algebra.primitives import tangent as solved_tangent
+from symgrad.derivation import Derivation
+from symgrad.derive import Sweep, depends
+from symgrad.form import Form, Result
+from symgrad.program import Access, Definition, Index, Supply, Term
+
+
+def tangents(derivation: Derivation, names: Names, supply: Supply) -> Form:
+    """Return the form of tangents: t_z = sum over accesses of (d z / d access) * t_access."""
+    program, selection = derivation.program, derivation.selection
+    active = depends(program, selection.names)
+    tangent = {
+        n: names.new(f"t_{n}")
+        for n in (*selection.names, *(d.name for d in program.definitions))
+        if n in active
+    }
+    given = []
+    for name in selection.names:
+        array = program.array(name)
+        assert array is not None
+        given.append(replace(array, name=tangent[name]))
+    definitions = _of_definitions(derivation, active, tangent, names, supply)
+    results = []
+    for output in program.outputs:
+        own = program.definition(output)
+        assert own is not None
+        if output not in tangent or not any(d.name == tangent[output] for d in definitions):
+            tangent[output] = names.new(f"t_{output}")
+            definitions.append(Definition(tangent[output], own.indices, (), written=False))
+        results.append(Result((output,), tangent[output], own.indices))
+    wanted = [r.array for r in results]
+    everything = (*program.definitions, *definitions)
+    return Form("jvp", needed(everything, wanted), tuple(results), tuple(given))
+
+
+def _of_definitions(
+    derivation: Derivation,
+    active: frozenset[str],
+    tangent: Mapping[str, str],
+    names: Names,
+    supply: Supply,
+) -> list[Definition]:
+    """Return the tangents of all active definitions; `tangent` has their names."""
+    program = derivation.program
+    definitions: list[Definition] = []
+    steps: dict[str, Index] = {}
+    shared: dict[object, str] = {}
+    for definition in program.definitions:
+        if definition.name not in active or definition.frozen:
+            continue
+        if definition.loop is not None:
+            steps[tangent[definition.name]] = definition.loop.index
+        rule = Rule.of(definition, supply, names.new)
+        if rule is not None and rule.body.kind in SOLVED:
+            definitions += solved_tangent(rule, tangent[definition.name], tangent)
+            continue
+        sweep = Sweep(program, derivation.selection, supply, names, prefix="t", shared=shared)
+        local = share(
+            local_partials(definition, active.__contains__, supply, names.new), sweep.shared
+        )
+        definitions += local.supports
+        terms = []
+        for partial in local.partials:
+            access = Access(tangent[partial.access.array], partial.access.at)
+            term = contract(Term(partial.bound, (*partial.factors, access)))
+            if term is not None:
+                terms.append(sweep.split(tangent[definition.name], term, definition.indices))
+        definitions += sweep.definitions
+        definitions.append(
+            Definition(tangent[definition.name], definition.indices, tuple(terms), written=False)
+        )
+    return list(arrange(definitions, steps, supply)) if steps else definitions

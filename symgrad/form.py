@@ -1,0 +1,120 @@
+"""What a module offers: programs that run, and Jacobians as labelled factors.
+
+Forms
+`forms` makes them of a derivation; what generates code and what multiplies by factors reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symgrad.algebra.segments import Trade
+from symgrad.derivation import Derivation, Jacobian
+from symgrad.program import Array, Definition, Delta, Index, Lookup, Position, Program, arrays_of
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a form hands out under `key`: an array of the given axes (batch first if batched)."""
+
+    key: tuple[str, ...]
+    array: str
+    indices: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A runnable list of definitions; `given` are arrays passed in beside the declared ones.
+
+    `owners` says which definition an array is the adjoint of.
+    """
+
+    name: str
+    definitions: tuple[Definition, ...]
+    results: tuple[Result, ...]
+    given: tuple[Array, ...] = ()
+    owners: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One array of a factored Jacobian; `label` is how users see it, indices name its axes.
+
+    `array` None stands for ones; along `spread` (some of `indices`) the array is repeated.
+    """
+
+    label: str
+    array: str | None
+    indices: tuple[Index, ...]
+    spread: tuple[Index, ...] = ()
+
+    @property
+    def own(self) -> tuple[Index, ...]:
+        """The indices of the array itself."""
+        return tuple(i for i in self.indices if i not in self.spread)
+
+
+def lookups_in(position: Position) -> tuple[Lookup, ...]:
+    """Return the lookups in a position, outer ones first."""
+    if not isinstance(position, Lookup):
+        return ()
+    return (position, *(inner for p in position.at for inner in lookups_in(p)))
+
+
+@dataclass(frozen=True, slots=True)
+class FactoredTerm:
+    """Deltas times factors."""
+
+    deltas: tuple[Delta, ...]
+    factors: tuple[Factor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """A Jacobian as labelled factors, with the programs that make it dense or compact.
+
+    `shared` are the deltas all terms have; `untied` the theta axes they leave free; `key` tells
+    it from all others in names of functions.
+    """
+
+    jacobian: Jacobian
+    terms: tuple[FactoredTerm, ...]
+    shared: tuple[Delta, ...]
+    untied: tuple[Index, ...]
+    dense: Definition
+    compact: Definition | None
+    key: str
+
+    @property
+    def positions(self) -> tuple[Lookup, ...]:
+        """The data by whose values deltas tie axes; `factors()` holds those arrays too."""
+        deltas = [d for term in self.terms for d in term.deltas]
+        ends = [p for d in deltas for p in (d.left, d.right)]
+        return tuple(dict.fromkeys(lookup for p in ends for lookup in lookups_in(p)))
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays that its terms read, positions that are data included."""
+        scalars = [f for term in self.jacobian.terms for f in term.factors]
+        return tuple(dict.fromkeys(a for s in scalars for a in arrays_of(s)))
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """All forms of one derivation; with a `trade` the way back computes some definitions again.
+
+    `saved` is what the way back reads of the forward pass; no index has a higher `serial`.
+    """
+
+    program: Program
+    derivation: Derivation
+    forward: Form
+    factors: Form
+    structured: tuple[Structured, ...]
+    vjp: Form
+    vjp_per_sample: Form
+    jvp: Form
+    saved: tuple[str, ...]
+    serial: int
+    domain: Form | None = None
+    trade: Trade | None = None
