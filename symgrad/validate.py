@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from symgrad.errors import ArgumentError, InternalError, ValidationError
 from symgrad.program import Program
 from symgrad.proof.differences import Difference, differences
-from symgrad.proof.interpret import Functions, interpret
+from symgrad.proof.interpret import interpret
+from symgrad.proof.run import Functions
 from symgrad.proof.sample import Kind, draw_arrays, draw_sizes
 from symgrad.proof.trust import note, trusting
 

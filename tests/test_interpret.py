@@ -27,9 +27,11 @@ from symgrad.program import (
     Size,
     Term,
 )
-from symgrad.proof.exact import SLOPES, VALUES, exact
+from symgrad.proof.exact import exact
 from symgrad.proof.interpret import evaluate_jacobian, interpret
 from symgrad.proof.numeric import KERNELS
+from symgrad.proof.slopes import SLOPES
+from symgrad.proof.values import VALUES
 
 
 def test_a_dense_layer_is_what_numpy_says():

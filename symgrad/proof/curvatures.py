@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from mpmath import mp
 
-Real = Any
-"""An mpf; mpmath has no types."""
-Function = Callable[..., Real]
+from symgrad.proof.slopes import sigmoid_slope
+from symgrad.proof.values import Function, Real, gelu_inner, selu_alpha, selu_scale
 
 
 def _below(z: Real, value: Callable[[], Real]) -> Real:
@@ -26,17 +24,12 @@ def _from(low: int, z: Real, value: Callable[[], Real]) -> Real:
     return mp.nan if z < low else value()
 
 
-def _sigmoid_slope(z: Real) -> Real:
-    e = mp.exp(-abs(z))
-    return e / (1 + e) ** 2
-
-
 def _of_composed(u: Function, du: Function, ddu: Function) -> Function:
     """Return (z s(u(z)))'' for the sigmoid s."""
 
     def curvature(z: Real) -> Real:
         slope, bend, half = du(z), ddu(z), mp.tanh(u(z) / 2)
-        return _sigmoid_slope(u(z)) * (2 * slope + z * bend - z * slope**2 * half)
+        return sigmoid_slope(u(z)) * (2 * slope + z * bend - z * slope**2 * half)
 
     return curvature
 
@@ -78,7 +71,7 @@ def _hypot_mixed(a: Real, b: Real) -> Real:
 def _logaddexp(a: Real, b: Real) -> Real:
     if a == b:
         return mp.mpf(0) if mp.isinf(a) else mp.mpf(1) / 4
-    return _sigmoid_slope(a - b)
+    return sigmoid_slope(a - b)
 
 
 def _weight(a: Real, b: Real) -> Real:
@@ -102,8 +95,7 @@ def _elu(z: Real, alpha: Real = 1) -> Real:
 
 
 def _selu_factor() -> Real:
-    scale, alpha = "1.0507009873554804934193349852946", "1.6732632423543772848170429916717"
-    return mp.mpf(scale) * mp.mpf(alpha)
+    return selu_scale() * selu_alpha()
 
 
 LEAKY: Mapping[tuple[int, ...], Function] = {
@@ -170,17 +162,17 @@ SINGLE: Mapping[str, Function] = {
     "selu": lambda z: _elu(z, _selu_factor()),
     "gelu": lambda z: (2 - z * z) * mp.npdf(z),
     "gelu_tanh": _of_composed(
-        lambda z: 2 * mp.sqrt(2 / mp.pi) * (z + mp.mpf("0.044715") * z**3),
+        gelu_inner,
         lambda z: 2 * mp.sqrt(2 / mp.pi) * (1 + 3 * mp.mpf("0.044715") * z**2),
         lambda z: 2 * mp.sqrt(2 / mp.pi) * 6 * mp.mpf("0.044715") * z,
     ),
     "silu": SILU,
     "swish": SILU,
     "mish": _mish,
-    "softplus": _sigmoid_slope,
+    "softplus": sigmoid_slope,
     "softsign": lambda z: -2 * mp.sign(z) / (1 + abs(z)) ** 3,
-    "sigmoid": lambda z: -_sigmoid_slope(z) * mp.tanh(z / 2),
-    "log_sigmoid": lambda z: -_sigmoid_slope(z),
+    "sigmoid": lambda z: -sigmoid_slope(z) * mp.tanh(z / 2),
+    "log_sigmoid": lambda z: -sigmoid_slope(z),
     "tanhshrink": lambda z: 2 * mp.tanh(z) * mp.sech(z) ** 2,
     "hardswish": lambda z: mp.mpf(1) / 3 if -3 < z < 3 else mp.mpf(0),
 }

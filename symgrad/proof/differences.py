@@ -29,7 +29,8 @@ from symgrad.program import (
     reads,
     rebuild,
 )
-from symgrad.proof.interpret import Functions, batch_size, bind, interpret
+from symgrad.proof.interpret import batch_size, bind, interpret
+from symgrad.proof.run import Functions
 
 Values = NDArray[Any]
 

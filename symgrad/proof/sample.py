@@ -29,8 +29,9 @@ from symgrad.program import (
     scalars_of,
     walk,
 )
-from symgrad.proof.interpret import Functions, domains_hold
+from symgrad.proof.interpret import domains_hold
 from symgrad.proof.intervals import Interval, intervals
+from symgrad.proof.run import Functions
 
 Values = NDArray[Any]
 Kind = Literal["normal", "positive", "unit", "definite"]
