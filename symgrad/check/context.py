@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from symgrad.check.flatten import FREE_LETTERS, INNER, Flattener
+from symgrad.check.flatten import FREE_LETTERS, Flattener
 from symgrad.check.ranges import Known, Ranges, Use, fit, not_negative
+from symgrad.check.renaming import INNER
 from symgrad.check.tree import Indices, Value
 from symgrad.dims import Dim
 from symgrad.errors import Span

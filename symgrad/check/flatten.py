@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from symgrad.algebra.guards import branch
+from symgrad.check.placing import indices_in, is_placeable, place
+from symgrad.check.renaming import INNER, free_in, key_of, renamed
 from symgrad.check.tree import (
     Fold,
     Named,
@@ -26,12 +28,11 @@ from symgrad.check.tree import (
     has_reduction,
     is_direct,
     is_leaf,
-    leaf_of,
     scalar_of,
     stack_of,
 )
 from symgrad.dims import Dim
-from symgrad.errors import InternalError, Span
+from symgrad.errors import Span
 from symgrad.program import (
     Access,
     Affine,
@@ -41,7 +42,6 @@ from symgrad.program import (
     Delta,
     Guard,
     Index,
-    Lookup,
     Number,
     Place,
     Position,
@@ -51,20 +51,11 @@ from symgrad.program import (
     Scalar,
     Supply,
     Term,
-    indices_of,
-    move_affine,
-    over_body,
-    scalars_of,
-    substitute,
 )
 from symgrad.syntax import NOWHERE
 
 LETTERS = ("z", "s", "v", "r", "q")
 FREE_LETTERS = ("i", "j", "l", "p", "q", "r", "u", "v")
-INNER = "'"
-"""Marks the letter of an index that matrix style bound: it gets another one where it is free."""
-
-
 @dataclass(slots=True)
 class Flattener:
     """The definitions made so far, and the names and indices they use.
@@ -101,10 +92,10 @@ class Flattener:
         while isinstance(tree, (Stop, Named)):
             tree = tree.body
         body = self.body(tree, axes)
-        batched = self.batch in _free_in(body)
+        batched = self.batch in free_in(body)
         indices = (*((self.batch,) if batched else ()), *(i for i in axes if i != self.batch))
         made = self._own(Definition(name, indices, body, written, frozen, self.span))
-        key = _key(made, self.batch)
+        key = key_of(made, self.batch)
         if not name:
             if key in self.known:
                 return next(d for d in self.definitions if d.name == self.known[key])
@@ -181,10 +172,10 @@ class Flattener:
         if not adds_up(tree) or _several(tree):
             return self.terms(tree)
         terms = self.terms(tree)
-        free = _free_in(terms)
+        free = free_in(terms)
         axes = tuple(sorted((i for i in free if i != self.batch), key=lambda i: i.serial))
         indices = (*((self.batch,) if self.batch in free else ()), *axes)
-        name = self.known.get(_key(Definition("", indices, terms), self.batch))
+        name = self.known.get(key_of(Definition("", indices, terms), self.batch))
         found = next((d for d in self.definitions if d.name == name), None)
         if found is None:
             return terms
@@ -265,7 +256,7 @@ class Flattener:
         body = self.access(row.body)
         own = {b: self.supply.fresh(b.name, b.dim) for b in row.bound}
         there = dict(zip(row.bound, row.at, strict=True))
-        order = [i for p in body.at for i in _indices(p) if i != self.batch]
+        order = [i for p in body.at for i in indices_in(p) if i != self.batch]
         free = list(dict.fromkeys((*order, *row.bound)))
         axes = tuple(own.get(i, i) for i in free)
         moved = replace(row, body=body, at=tuple(Affine.of(own[b]) for b in row.bound))
@@ -310,7 +301,7 @@ class Flattener:
             i: self.supply.fresh(next(letters, "i") if i.name.endswith(INNER) else i.name, i.dim)
             for i in own
         }
-        return _renamed(made, fresh, self.supply)
+        return renamed(made, fresh, self.supply)
 
     def materialize(self, value: Value, names: tuple[str, ...], wish: str = "") -> Value:
         """Return the same value, read from a definition of its own."""
@@ -318,9 +309,9 @@ class Flattener:
             self.supply.fresh(name, dim) for name, dim in zip(names, value.axes, strict=True)
         )
         tree = value.element(tuple(Affine.of(i) for i in own))
-        access = tree if is_leaf(tree) and _placeable(tree, own) else None
+        access = tree if is_leaf(tree) and is_placeable(tree, own) else None
         access = access or self.extract(tree, wish, own)
-        if not _placeable(access, own):  # a whole softmax, read backwards or shifted
+        if not is_placeable(access, own):  # a whole softmax, read backwards or shifted
             access = self.extract(access, wish, own)
 
         def element(at: tuple[Position, ...]) -> Tree:
@@ -338,45 +329,6 @@ def guarded(tree: Tree) -> tuple[tuple[Guard | Delta, ...], Tree]:
             return ((), tree) if found is None else (found[0], yes if no == Number(0) else no)
         case _:
             return (), tree
-
-
-def place(tree: Tree, there: Mapping[Index, Position]) -> Tree:
-    """Put positions, also those that are data, for bare indices of a tree without reductions."""
-    match tree:
-        case Access():
-            return Access(tree.array, tuple(moved_position(p, there) for p in tree.at))
-        case Delta():
-            return Delta(moved_position(tree.left, there), moved_position(tree.right, there))
-        case Node() | Sum() | Fold() | Row() | Whole() | Stop() | Named():
-            raise InternalError("only elements are put elsewhere")
-        case _:
-            moves = {i: p for i, p in there.items() if isinstance(p, Affine)}
-            return leaf_of(substitute(tree, moves))
-
-
-def moved_position(position: Position, there: Mapping[Index, Position]) -> Position:
-    """Put positions for indices in a position; data only for a bare index."""
-    bare = position.bare if isinstance(position, Affine) else None
-    if bare is not None and bare in there:
-        return there[bare]
-    if isinstance(position, Lookup):
-        return Lookup(position.array, tuple(moved_position(p, there) for p in position.at))
-    return move_affine(position, {i: p for i, p in there.items() if isinstance(p, Affine)})
-
-
-def _placeable(tree: Tree, own: tuple[Index, ...]) -> bool:
-    """Whether data can be put for all of `own`: they stand bare in an access, or nowhere."""
-    if not isinstance(tree, Access):
-        return not any(i in free_of(tree) for i in own)
-    for position in tree.at:
-        bare = position.bare if isinstance(position, Affine) else None
-        if bare is None and any(i in own for i in _indices(position)):
-            return False
-    return True
-
-
-def _indices(position: Position) -> tuple[Index, ...]:
-    return indices_of(Access("", (position,)))
 
 
 def _is_number(tree: Tree) -> bool:
@@ -407,59 +359,3 @@ def _parts(scalar: Scalar) -> tuple[Scalar, ...]:
     if isinstance(scalar, Apply) and scalar.function == "mul":
         return tuple(part for arg in scalar.args for part in _parts(arg))
     return (scalar,)
-
-
-def _free_in(body: Body) -> tuple[Index, ...]:
-    if not isinstance(body, tuple):
-        read = dict.fromkeys(i for s in scalars_of(body) for i in indices_of(s))
-        return tuple(i for i in read if i not in body.bound)
-    found = {i: None for t in body for f in t.factors for i in indices_of(f) if i not in t.bound}
-    return tuple(found)
-
-
-def _renamed(made: Definition, fresh: dict[Index, Index], supply: Supply | None) -> Definition:
-    """Replace indices of a definition, and its bound ones by new ones from `supply`."""
-    count = 0
-
-    def binding(bound: tuple[Index, ...]) -> dict[Index, Index]:
-        nonlocal count
-        table = dict(fresh)
-        for index in bound:
-            count += 1
-            if supply is not None:
-                table[index] = supply.fresh(index.name.removesuffix(INNER), index.dim)
-            else:
-                table[index] = Index("", index.dim, -1000 - count)
-        return table
-
-    def moved(scalar: Scalar, table: dict[Index, Index]) -> Scalar:
-        return substitute(scalar, {i: Affine.of(to) for i, to in table.items()})
-
-    body: Body
-    if isinstance(made.body, tuple):
-        terms = []
-        for term in made.body:
-            table = binding(term.bound)
-            bound = tuple(table[i] for i in term.bound)
-            terms.append(Term(bound, tuple(moved(f, table) for f in term.factors)))
-        body = tuple(terms)
-    else:
-        table = binding(made.body.bound)
-        body = over_body(made.body, lambda scalar: moved(scalar, table))
-        if isinstance(body, Primitive):
-            axes = tuple(tuple(table[i] for i in own) for own in body.axes)
-            body = replace(body, axes=axes)
-        elif not isinstance(body, tuple):
-            body = replace(body, bound=tuple(table[i] for i in body.bound))
-        if isinstance(body, Rowwise | Primitive):
-            body = replace(body, at=tuple(table.get(i, i) for i in body.at))
-    return replace(made, indices=tuple(fresh.get(i, i) for i in made.indices), body=body)
-
-
-def _key(made: Definition, batch: Index) -> tuple[object, ...]:
-    """Return what two definitions have in common if they differ in names only."""
-    canonical = {
-        i: Index("", i.dim, -n - 1) for n, i in enumerate(made.indices) if i != batch
-    }
-    plain = _renamed(made, canonical, None)
-    return (plain.indices, plain.body, plain.frozen)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from symgrad.check.context import Context, Scope, Thing, stated_form
-from symgrad.check.flatten import moved_position, place
 from symgrad.check.lower import lower
+from symgrad.check.placing import moved_position, place
 from symgrad.check.ranges import Ranges, solve
 from symgrad.check.sizes import size_of
 from symgrad.check.tree import Fold, Named, Node, Positions, Row, Stop, Sum, Tree, Value, Whole
