@@ -17,6 +17,7 @@ from symgrad.program import Access, Affine, Definition, Index, Term, indices_of
 if TYPE_CHECKING:
     from symgrad.derive import Sweep
 
+
 Step = tuple[tuple[Term, ...], Local, tuple[Index, ...]]
 
 
