@@ -7,7 +7,6 @@ matrix style; indices are written in a layer's text only, and so are macros and 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, Union
@@ -17,12 +16,12 @@ import numpy as np
 from symgrad import syntax
 from symgrad.dims import Dim
 from symgrad.dotted import code_name
-from symgrad.errors import ArgumentError, LayerSyntaxError, Source
+from symgrad.errors import ArgumentError, LayerSyntaxError
 from symgrad.language.characters import fold, is_letter
 from symgrad.language.declarations import size, sizes_in
-from symgrad.language.names import require_free
 from symgrad.language.synonyms import remedy
 from symgrad.language.vocabulary import CONSTANTS, FUNCTION_NAMES, RESERVED
+from symgrad.literals import checked_name, kind_of, literal, plain_number, refusal, string_of
 from symgrad.syntax import Declaration
 from symgrad.write import write_expression
 
@@ -54,7 +53,7 @@ class Expression:
 
     def named(self, name: str) -> Expression:
         """Return it as an intermediate with a name: it keeps it in derivation, code and errors."""
-        label = _checked_name(name)
+        label = checked_name(name)
         return Expression(syntax.Name(label), (self,), label=label, weight=self.weight)
 
     @property
@@ -218,13 +217,13 @@ def const(name: str, dims: str = "", *, default: float | None = None) -> Express
     if isinstance(dims, str) and dims.strip():
         hint = 'as in sg.const("eps", "", default=1e-5)'
         raise LayerSyntaxError(f"{name} has sizes and cannot have a default", hint=hint)
-    return _declared("const", name, dims, default=_plain(default))
+    return _declared("const", name, dims, default=plain_number(default))
 
 
 def index(name: str, vocabulary: str | int, dims: str = "") -> Expression:
     """Declare per-sample integers in 0..vocabulary-1, to gather with: `E[t]`."""
     if isinstance(vocabulary, bool) or not isinstance(vocabulary, (str, int)):
-        message = f"the vocabulary of {name} is of type {_kind_of(vocabulary)}, expected a size"
+        message = f"the vocabulary of {name} is of type {kind_of(vocabulary)}, expected a size"
         raise ArgumentError(message, hint='as in sg.index("t", "v", "T")')
     limit = size(str(vocabulary), f"the vocabulary of {name}")
     return _declared("index", name, dims, vocabulary=limit)
@@ -232,12 +231,12 @@ def index(name: str, vocabulary: str | int, dims: str = "") -> Expression:
 
 def dim(name: str) -> Expression:
     """Return a size as a number: `q @ k.T / sg.sqrt(sg.dim("d"))`, `x[: sg.dim("n") - 1]`."""
-    return Expression(syntax.Name(_checked_name(name)), kind="size")
+    return Expression(syntax.Name(checked_name(name)), kind="size")
 
 
 def abstract(letter: str) -> Function:
     """Return an abstract function, `abstract("σ")(z)`: a letter that is bound when compiled."""
-    name = fold(_string(letter, "an abstract function"))
+    name = fold(string_of(letter, "an abstract function"))
     if not is_letter(name) or name in RESERVED:
         hint = "it is named by one letter, digits may follow: σ, f, g2"
         raise LayerSyntaxError(f"{letter!r} cannot name an abstract function", hint=hint)
@@ -275,32 +274,17 @@ def _declared(
     vocabulary: Dim | None = None,
     default: float | None = None,
 ) -> Expression:
-    written = _string(name, "an array")
+    written = string_of(name, "an array")
     given: object = dims
     if not isinstance(given, str):
         hint = f'sizes are one string: sg.{role}("{written}", "m n"), "" for a scalar'
-        raise ArgumentError(f"the sizes of {written} are of type {_kind_of(given)}", hint=hint)
-    code = _checked_name(code_name(written))
+        raise ArgumentError(f"the sizes of {written} are of type {kind_of(given)}", hint=hint)
+    code = checked_name(code_name(written))
     axes = sizes_in(dims, f"the sizes of {written}")
     made = Declaration(code, role, axes, vocabulary, default)
     kind: Kind = "index" if role == "index" else "value"
     original = written if "." in written else None
     return Expression(syntax.Name(code), (), kind, made, original)
-
-
-def _string(name: object, what: str) -> str:
-    if not isinstance(name, str):
-        raise ArgumentError(f"the name of {what} is of type {_kind_of(name)}, expected a string")
-    return name
-
-
-def _checked_name(name: str) -> str:
-    """Return a name as Python folds it; raise LayerSyntaxError if it cannot be one."""
-    folded = fold(_string(name, "a value"))
-    if not folded.isidentifier():
-        raise LayerSyntaxError(f"{name!r} is not a name", hint="names are Python identifiers")
-    require_free(folded, None, Source(""), "a value")
-    return folded
 
 
 def _made(
@@ -374,53 +358,9 @@ def _lifted(value: object, used: list[Expression]) -> syntax.Expr:
         used.append(value)
         return value.node
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-        return _number(value)
-    message, hint = _refusal(value)
+        return literal(value)
+    message, hint = refusal(value)
     raise ArgumentError(message, hint=hint)
-
-
-def _refusal(value: object) -> tuple[str, str]:
-    """Return why something cannot stand in an expression, and what to do about it."""
-    if isinstance(value, str):
-        hint = 'sizes are written sg.dim("n"), arrays sg.param("W", "m n")'
-        return f"the string {value!r} stands in an expression", hint
-    if isinstance(value, bool) or value is None:
-        hint = "True, False and None are values of keywords only, such as keepdims=True"
-        return f"{value} stands in an expression", hint
-    if isinstance(value, (list, tuple)):
-        hint = "lists stand only as arguments: sg.concatenate([a, b], axis=0)"
-        return f"a {_kind_of(value)} stands in an expression", hint
-    if hasattr(value, "__array__"):
-        hint = 'declare it, W = sg.param("W", "m n"), and pass the array when the layer is called'
-        return f"an array of type {_kind_of(value)} stands in an expression", hint
-    return f"a value of type {_kind_of(value)} stands in an expression", "numbers are int or float"
-
-
-def _kind_of(value: object) -> str:
-    return type(value).__name__
-
-
-def _number(value: object) -> syntax.Expr:
-    """Return a literal; a negative number is a literal behind a minus, as in a text."""
-    plain = _plain(value)
-    if math.copysign(1.0, plain) < 0:
-        return syntax.Unary("-", syntax.Number(-plain))
-    return syntax.Number(plain)
-
-
-def _plain(value: object) -> int | float:
-    """Return a number as Python's own; raise if it is none or not finite in float64."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ArgumentError(f"{value!r} is of type {_kind_of(value)}, expected a number")
-    try:
-        plain = int(value) if isinstance(value, (int, np.integer)) else float(value)
-        finite = math.isfinite(plain)
-    except OverflowError:
-        finite = False
-    if not finite:
-        message = "a number of a layer is not finite in float64"
-        raise LayerSyntaxError(message, hint="pass it as a const when the layer is called")
-    return plain
 
 
 __all__ = (
