@@ -232,7 +232,7 @@ CURVATURES: Mapping[str, Mapping[tuple[int, ...], str]] = MappingProxyType(
 COMPLEX = frozenset(
     "add sub mul div neg pow identity square reciprocal exp exp2 expm1 log log2 log10 log1p sqrt "
     "sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh sigmoid log_sigmoid "
-    "softplus silu swish mish gelu_tanh tanhshrink exp_difference ratio_or_zero where".split()
+    "softplus silu swish mish gelu_tanh tanhshrink exp_difference where".split()
 )
 """Functions that are analytic and have complex kernels: the same calls, where a helper that is
 made for real arguments has a twin called `complex_` and its name."""

@@ -187,8 +187,9 @@ class Drivers:
         program = self.forms.program
         shapes = {**self.shapes(given), **(more or {})}
         definitions = expand(definitions, program.declared)
-        values = {d.name: d for d in program.definitions}
-        definitions = even_out(definitions, values, {*shapes, *(d.name for d in definitions)})
+        if more is None:  # a row that is computed again in segments may lie in no whole array
+            values = {d.name: d for d in program.definitions}
+            definitions = even_out(definitions, values, {*shapes, *(d.name for d in definitions)})
         lower = triangular(program.definitions)
         schedule = plan(definitions, program.batch, keep, shapes, handed, lower)
         shapes |= {d.name: tuple(i.dim for i in d.indices) for d in definitions}
