@@ -35,13 +35,7 @@ def use_facts(products: Sequence[Product], meanings: Meanings) -> list[Product]:
 def _sum_over(product: Product, index: Index, meanings: Meanings) -> list[Product] | None:
     """Return `sum over index` of a product without that sum, or None if nothing is known."""
     outer = Product(tuple(i for i in product.bound if i != index), product.number)
-    inner = Product()
-    for side, out, within in (
-        (product.over, outer.over, inner.over),
-        (product.under, outer.under, inner.under),
-    ):
-        for atom, power in side.items():
-            (within if index in indices_in(atom) else out)[atom] = power
+    inner = _within(product, index, outer)
     parts = _distributed(inner, index)
     if parts is None:
         return None
@@ -52,6 +46,18 @@ def _sum_over(product: Product, index: Index, meanings: Meanings) -> list[Produc
             return None
         found.append(value)
     return [times(outer, value) for value in like_terms(found)]
+
+
+def _within(product: Product, index: Index, outer: Product) -> Product:
+    """Return the factors of a product that depend on an index; the others are put into `outer`."""
+    inner = Product()
+    for side, out, within in (
+        (product.over, outer.over, inner.over),
+        (product.under, outer.under, inner.under),
+    ):
+        for atom, power in side.items():
+            (within if index in indices_in(atom) else out)[atom] = power
+    return inner
 
 
 def _distributed(inner: Product, index: Index) -> list[Product] | None:
@@ -73,13 +79,7 @@ def _is_sum(atom: Shown) -> bool:
 def _value(part: Product, index: Index, meanings: Meanings) -> Product | None:
     """Return `sum over index` of one product, by its dim, a definition, or softmax."""
     outer = Product((), part.number)
-    inner = Product()
-    for side, out, within in (
-        (part.over, outer.over, inner.over),
-        (part.under, outer.under, inner.under),
-    ):
-        for atom, power in side.items():
-            (within if index in indices_in(atom) else out)[atom] = power
+    inner = _within(part, index, outer)
     if not inner.over and not inner.under:
         return times(outer, Product((), part.number / part.number, {Size(index.dim): 1}))
     known = meanings.sum_of(inner, index) or _whole_softmax(inner, index, meanings)
