@@ -334,7 +334,7 @@ def _bare_indices(access: Access, fixed: Index | None) -> tuple[Index | None, ..
     """Return the bare indices of an access, None for steps; None if there are other positions."""
     found: list[Index | None] = []
     for position in access.at:
-        bare = position.bare if isinstance(position, Affine) else None
+        bare = position.bare
         if isinstance(position, Affine) and [i for i, _ in position.terms] == [fixed]:
             found.append(None)
         elif bare is None or bare in found:

@@ -94,6 +94,11 @@ class Lookup:
     array: str
     at: tuple[Position, ...]
 
+    @property
+    def bare(self) -> Index | None:
+        """None, for data is no index."""
+        return None
+
 
 Position = Union[Affine, Lookup]
 

@@ -245,9 +245,7 @@ class Block:
                 if number is not None and not seen & {number[0], *number[1]}:
                     seen |= {number[0], *number[1]}
                     continue
-                ends = [
-                    p.bare if isinstance(p, Affine) else None for p in (delta.left, delta.right)
-                ]
+                ends = [p.bare for p in (delta.left, delta.right)]
                 if None in ends or seen & set(ends) or set(ends) <= out or not set(ends) & out:
                     return True
                 if ends[0] is not None and ends[1] is not None and ends[0].dim != ends[1].dim:

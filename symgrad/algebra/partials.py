@@ -205,7 +205,7 @@ def _of_rowwise(
 
 
 def _moved(position: Position, there: dict[Index, Index]) -> Position:
-    bare = position.bare if isinstance(position, Affine) else None
+    bare = position.bare
     return Affine.of(there[bare]) if bare in there and bare is not None else position
 
 

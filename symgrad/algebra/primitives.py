@@ -101,8 +101,7 @@ class Rule:
 
 def _batch_of(access: Access) -> tuple[Index, ...]:
     """Return the batch index if an array has it: the first of its positions."""
-    first = access.at[0] if access.at else None
-    bare = first.bare if isinstance(first, Affine) else None
+    bare = access.at[0].bare if access.at else None
     return (bare,) if bare is not None and bare.dim.names == ("#B",) else ()
 
 

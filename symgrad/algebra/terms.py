@@ -15,7 +15,6 @@ from symgrad.program import (
     Delta,
     Index,
     Lookup,
-    Position,
     Scalar,
     Term,
     indices_of,
@@ -30,7 +29,7 @@ def is_inner(factor: Scalar, bound: Sequence[Index]) -> bool:
 
 def is_plain(access: Access) -> bool:
     """Whether its positions are distinct bare indices."""
-    bare = [_bare(p) for p in access.at]
+    bare = [p.bare for p in access.at]
     return None not in bare and len(set(bare)) == len(bare)
 
 
@@ -61,8 +60,8 @@ def outputs_first(term: Term, out: Sequence[Index]) -> Term:
     def turned(factor: Scalar) -> Scalar:
         if (
             isinstance(factor, Delta)
-            and _bare(factor.right) in out
-            and _bare(factor.left) not in out
+            and factor.right.bare in out
+            and factor.left.bare not in out
         ):
             return Delta(factor.right, factor.left)
         return factor
@@ -76,7 +75,7 @@ def tie(term: Term, out: Sequence[Index], at: Sequence[Index]) -> Term:
     for factor in term.factors:
         if not isinstance(factor, Delta):
             continue
-        left, right = _bare(factor.left), _bare(factor.right)
+        left, right = factor.left.bare, factor.right.bare
         for here, there in ((left, right), (right, left)):
             if here in at and there in out and here is not None and there is not None:
                 mapping.setdefault(here, Affine.of(there))
@@ -84,10 +83,6 @@ def tie(term: Term, out: Sequence[Index], at: Sequence[Index]) -> Term:
         return term
     factors = tuple(f if isinstance(f, Delta) else substitute(f, mapping) for f in term.factors)
     return Term(term.bound, factors)
-
-
-def _bare(position: Position) -> Index | None:
-    return position.bare if isinstance(position, Affine) else None
 
 
 def groups_of(factors: Sequence[Scalar]) -> list[tuple[Scalar, ...]]:

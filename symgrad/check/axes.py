@@ -214,7 +214,7 @@ def _ready(value: Value, along: Along, context: Context) -> Value:
     at = tuple(Affine.of(i) for i in context.fresh(value.axes))
     tree = value.element(at)
     if isinstance(tree, Access):
-        places = [p.bare if isinstance(p, Affine) else None for p in tree.at]
+        places = [p.bare for p in tree.at]
         if all(places.count(at[axis].bare) == 1 for axis in along.axes):
             return value
     return context.named(value)

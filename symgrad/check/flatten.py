@@ -121,7 +121,7 @@ class Flattener:
         if isinstance(tree, Fold):
             return Reduce(cast(Any, tree.kind), tree.bound, self.access(tree.body))
         if isinstance(tree, Row):
-            at = tuple(p.bare if isinstance(p, Affine) else None for p in tree.at)
+            at = tuple(p.bare for p in tree.at)
             inner = free_of(tree.body)
             bare = tuple(i for i in at if i is not None and i in axes and i not in inner)
             if len(set(bare)) == len(at):

@@ -267,7 +267,7 @@ def _delta(expr: Call, scope: Scope, context: Context) -> Value:
         raise LayerSyntaxError("delta takes two indices", expr.span, hint="delta(i, j)")
     left, right = (position(e, scope, context, lower_thing) for e in expr.arguments)
     for one, other in ((left, right), (right, left)):
-        index = one.bare if isinstance(one, Affine) else None
+        index = one.bare
         if index is not None:
             context.tie(index, other)
     return constant(Delta(left, right))

@@ -39,7 +39,7 @@ def place(tree: Tree, there: Mapping[Index, Position]) -> Tree:
 
 def moved_position(position: Position, there: Mapping[Index, Position]) -> Position:
     """Put positions for indices in a position; data only for a bare index."""
-    bare = position.bare if isinstance(position, Affine) else None
+    bare = position.bare
     if bare is not None and bare in there:
         return there[bare]
     if isinstance(position, Lookup):
@@ -52,7 +52,7 @@ def is_placeable(tree: Tree, own: tuple[Index, ...]) -> bool:
     if not isinstance(tree, Access):
         return not any(i in free_of(tree) for i in own)
     for position in tree.at:
-        bare = position.bare if isinstance(position, Affine) else None
+        bare = position.bare
         if bare is None and any(i in own for i in indices_in(position)):
             return False
     return True

@@ -260,7 +260,7 @@ def stack_of(tree: Whole) -> tuple[Index, ...]:
 
 def is_direct(tree: Whole, axes: tuple[Index, ...], batch: Index) -> bool:
     """Whether `axes` are the stack and then the result's own axes, each once."""
-    own = tuple(p.bare if isinstance(p, Affine) else None for p in tree.at)
+    own = tuple(p.bare for p in tree.at)
     stack = {i for i in axes[: len(axes) - len(own)] if i != batch}
     last = axes[len(axes) - len(own) :]
     return own == last and stack == {i for i in stack_of(tree) if i != batch}

@@ -98,7 +98,7 @@ def _solve(
     """Return a free index whose position the delta gives, with everything else moved there."""
     choices: list[tuple[Index, Position]] = []
     for here, there in ((delta.left, delta.right), (delta.right, delta.left)):
-        bare = here.bare if isinstance(here, Affine) else None
+        bare = here.bare
         inside = {i for a in affine_of(there) for i, _ in a.terms}
         if bare is not None and bare in frees and bare not in inside:
             choices.append((bare, there))

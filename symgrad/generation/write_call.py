@@ -65,7 +65,7 @@ def _at_step(definition: Definition, fixed: Index, step: str) -> tuple[Definitio
 
     operands = []
     for operand in body.operands:
-        bare = [p.bare if isinstance(p, Affine) else None for p in operand.at]
+        bare = [p.bare for p in operand.at]
         at = tuple(p for p, i in zip(operand.at, bare, strict=True) if i != fixed)
         operands.append(Access(part(operand.array, bare), at))
     indices = tuple(i for i in definition.indices if i != fixed)

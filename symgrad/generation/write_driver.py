@@ -240,7 +240,7 @@ def _operand(
     access: Access, step: str, batch: Sequence[Index], *groups: Sequence[Index]
 ) -> str:
     """Return an array with its axes in the order of the groups, each group one axis."""
-    bare = [p.bare if isinstance(p, Affine) else None for p in access.at]
+    bare = [p.bare for p in access.at]
     wanted = {*batch, *(i for g in groups for i in g)}
     axes = [i for i in bare if i in wanted]
     kept = [g for g in groups if g]

@@ -267,7 +267,7 @@ class MatrixWriter(ElementwiseWriter):
         """Write an array by its name, its body, or the rows that are gathered from it."""
         visible = self.visible(access)
         free = [p for p in visible if not self.is_label(p)]
-        bare = [p.bare if isinstance(p, Affine) else None for p in free]
+        bare = [p.bare for p in free]
         if len(set(bare)) != len(bare):
             raise Inexpressible(f"only the diagonal of {access.array} is read")
         if None in bare:

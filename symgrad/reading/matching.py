@@ -62,7 +62,7 @@ def match_positions(
     if len(pattern) != len(at):
         return False
     for expected, position in zip(pattern, at, strict=True):
-        bare = expected.bare if isinstance(expected, Affine) else None
+        bare = expected.bare
         if bare is not None and bare in free:
             if found.setdefault(bare, position) != position:
                 return False

@@ -112,10 +112,10 @@ class Network:
         left, right = delta.left, delta.right
         if isinstance(left, Lookup):
             left, right = right, left
-        bare = left.bare if isinstance(left, Affine) else None
+        bare = left.bare
         if bare is None:
             raise Inexpressible("a delta ties positions that are no plain indices")
-        other = right.bare if isinstance(right, Affine) else None
+        other = right.bare
         if other is not None and len(axes) == 2:
             self.edges.setdefault((bare, other), []).append(Diag(None))
             return
@@ -235,6 +235,6 @@ def axes_of(atom: Shown, labels: Collection[Index] = ()) -> list[Index]:
 
 def is_batch(position: Position) -> bool:
     """Whether a position is the sample's number."""
-    bare = position.bare if isinstance(position, Affine) else None
+    bare = position.bare
     return bare is not None and bare.dim == BATCH
 
