@@ -10,9 +10,9 @@ from __future__ import annotations
 from symgrad.algebra.factors import keyed, structure
 from symgrad.algebra.names import Names
 from symgrad.algebra.order import needed
+from symgrad.algebra.sweep import Sweep, own_indices
 from symgrad.algebra.tangents import tangents
 from symgrad.derivation import Derivation
-from symgrad.derive import Sweep, own_indices
 from symgrad.form import Form, Forms, Result
 from symgrad.program import (
     Access,

@@ -23,7 +23,7 @@ from symgrad.program import (
 )
 
 if TYPE_CHECKING:
-    from symgrad.derive import Sweep
+    from symgrad.algebra.sweep import Sweep
 
 
 def go_back_in_steps(sweep: Sweep, members: Sequence[Definition], active: frozenset[str]) -> None:

@@ -14,7 +14,7 @@ from symgrad.algebra.terms import groups_of, is_inner, is_plain, outputs_first, 
 from symgrad.program import Access, Delta, Guard, Index, Scalar, Term, indices_of
 
 if TYPE_CHECKING:
-    from symgrad.derive import Sweep
+    from symgrad.algebra.sweep import Sweep
 
 
 def finish(

@@ -15,7 +15,7 @@ from symgrad.algebra.terms import is_plain
 from symgrad.program import Access, Affine, Definition, Index, Term, indices_of
 
 if TYPE_CHECKING:
-    from symgrad.derive import Sweep
+    from symgrad.algebra.sweep import Sweep
 
 
 Step = tuple[tuple[Term, ...], Local, tuple[Index, ...]]

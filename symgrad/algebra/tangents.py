@@ -15,8 +15,8 @@ from symgrad.algebra.order import arrange, needed
 from symgrad.algebra.partials import local_partials
 from symgrad.algebra.primitives import SOLVED, Rule, share
 from symgrad.algebra.primitives import tangent as solved_tangent
+from symgrad.algebra.sweep import Sweep, depends
 from symgrad.derivation import Derivation
-from symgrad.derive import Sweep, depends
 from symgrad.form import Form, Result
 from symgrad.program import Access, Definition, Index, Supply, Term
 
