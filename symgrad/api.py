@@ -20,7 +20,7 @@ from symgrad.declare import with_formulas, with_slopes
 from symgrad.derive import derive as derive_program
 from symgrad.dims import Dim
 from symgrad.emit import Source, emit
-from symgrad.errors import ArgumentError, CodegenError, ShapeError
+from symgrad.errors import ArgumentError, CodegenError, ShapeError, SymgradError
 from symgrad.explain import Explanation, explain
 from symgrad.form import Forms
 from symgrad.forms import forms
@@ -249,6 +249,13 @@ def _from_module(path: str) -> Compiled:
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise ArgumentError(message, hint="name a module that symgrad compiled") from None
+    except SymgradError:
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever a damaged file raises)
+        raise _damaged(path, error) from None
+    missing = [n for n in ("LAYER", "OPTIONS", "WRT") if not hasattr(module, n)]
+    if missing:
+        raise _damaged(path, f"it has no {missing[0]}")
     read = parse(str(module.LAYER), name=Path(path).stem)
     program, options = _program(read, module.OPTIONS["functions"], module.OPTIONS["dims"])
     made = forms(derive_program(program, select(program, list(module.WRT))))
@@ -258,6 +265,12 @@ def _from_module(path: str) -> Compiled:
     text = Path(path).read_text(encoding="utf-8")
     source = _emit(made, options, None)
     return Compiled(read, made, module, Path(path), text, source.captions, None, tuple(module.WRT))
+
+
+def _damaged(path: str, why: object) -> ArgumentError:
+    kind = f"{type(why).__name__}: " if isinstance(why, Exception) else ""
+    message = f"{path} is not as symgrad wrote it: {kind}{why}"
+    return ArgumentError(message, hint="compile the layer again: symgrad compile LAYER -o FILE.py")
 
 
 def _program(

@@ -126,6 +126,10 @@ class SelectionError(SymgradError, ValueError):
     """`wrt` names something that cannot be selected."""
 
 
+class MissingKeyError(SelectionError, KeyError):
+    """A result has nothing under a key."""
+
+
 class ArgumentError(SymgradError, TypeError):
     """A call got the wrong number or kind of arrays."""
 

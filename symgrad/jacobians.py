@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, MissingKeyError, similar
 from symgrad.structured import Block, Values
 
 Key = Any
@@ -37,7 +37,11 @@ class Jacobians(Mapping[Key, Block]):
             known = ", ".join(map(repr, list(self._blocks)[:SHOWN]))
             more = ", ..." if len(self) > SHOWN else ""
             kind = "; keys are (output, array)" if self._several else ""
-            raise KeyError(f"no Jacobian for {key!r}{kind}: there are {known}{more}") from None
+            names = [k for k in self._blocks if isinstance(k, str)]
+            near = similar(key, names) if isinstance(key, str) else None
+            message = f"no Jacobian for {key!r}{kind}: there are {known}{more}"
+            hint = f"did you mean {near!r}?" if near else "compile with it in wrt="
+            raise MissingKeyError(message, hint=hint) from None
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._blocks)

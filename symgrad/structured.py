@@ -354,7 +354,8 @@ class Block:
         except ValueError as error:
             raise ArgumentError(f"{self._name}: {name} is no array: {error}") from None
         if array.dtype.kind not in ("fiubc" if self._done.dtype.kind == "c" else "fiub"):
-            raise ArgumentError(f"{self._name}: {name} has dtype {array.dtype}, expected numbers")
+            wanted = "real numbers, as the arrays were" if array.dtype.kind == "c" else "numbers"
+            raise ArgumentError(f"{self._name}: {name} has dtype {array.dtype}, expected {wanted}")
         own = tuple(self._size(i) for i in axes)
         shape = (self._batch, *own) if batched and not self._done.single else own
         if array.shape != shape:

@@ -601,3 +601,21 @@ def test_any_text_is_derived_or_refused_and_never_our_fault():
         except Exception as error:
             raise AssertionError(f"{type(error).__name__} escaped:\n{text}") from error
     assert derived > 50
+
+
+def test_a_missing_jacobian_is_named_with_the_one_that_was_meant():
+    J = sg.compile(DENSE).jacobian(np.ones((2, 3)), np.ones((2, 3)), np.ones(2))
+    with pytest.raises(sg.SelectionError, match=r"did you mean 'W'") as caught:
+        J["w"]
+    assert isinstance(caught.value, KeyError)
+    assert "w" not in J
+    assert J.get("w") is None
+
+
+@pytest.mark.parametrize("tail", ["import nosuchmodule\n", "1/0\n", "def (\n"])
+def test_a_damaged_module_is_told_from_a_fault_of_ours(tmp_path, tail):
+    path = tmp_path / "dense_jac.py"
+    sg.compile(DENSE, path=path, check=False)
+    path.write_text(path.read_text("utf-8") + tail, "utf-8")
+    with pytest.raises(sg.ArgumentError, match=r"not as symgrad wrote it.*\n.*compile the layer"):
+        sg.check(str(path))

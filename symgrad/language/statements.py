@@ -171,7 +171,7 @@ def _outputs(node: ast.stmt, lines: _Lines) -> None:
         if name in names:
             raise lines.script.error(f"{name} is returned twice", part, "name each output once")
         if not any(isinstance(s, Assign) and s.name == name for s in lines.statements):
-            hint = "an output is assigned above: y = ..."
+            hint = "an output is assigned above, and `return` is the last line: y = ..."
             raise lines.script.error(f"{name} is not assigned in this layer", part, hint)
         names.append(name)
     lines.outputs = tuple(names)
