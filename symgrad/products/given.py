@@ -47,4 +47,11 @@ def vector(
     return np.expand_dims(array, ahead) if batched and jacobian.single else array
 
 
-__all__ = ["checked", "vector"]
+def check_positive(name: str, value: Any) -> None:
+    """Raise ArgumentError unless a value is a number, and not negative."""
+    array = np.asarray(value)
+    if array.ndim or array.dtype.kind not in "fiu" or not array >= 0:
+        raise ArgumentError(f"{name} must be a number that is not negative, got {value!r}")
+
+
+__all__ = ["check_positive", "checked", "vector"]

@@ -83,7 +83,7 @@ def _swapped(own: Selection, array: Values, first: str, second: str) -> Values:
     rows = len(own.with_respect_to(first).theta)
     ahead = array.ndim - rows - len(own.with_respect_to(second).theta)
     axes = (*range(ahead), *range(ahead + rows, array.ndim), *range(ahead, ahead + rows))
-    return np.ascontiguousarray(array.conj().transpose(axes))
+    return np.array(array.conj().transpose(axes), order="C")
 
 
 def diagonals(own: Selection, H: Any, u: Any) -> dict[str, Values]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.products.evaluate import filled
-from symgrad.products.given import vector
+from symgrad.products.given import check_positive, vector
 from symgrad.products.gram import Pair, gram_of_pairs, gram_of_samples, mirror
 from symgrad.products.sides import Factored
 from symgrad.products.terms import Values
@@ -118,7 +118,7 @@ def _transposed(array: Values, own: Selection, diagonal: Diagonal, output: str) 
     ahead = int(diagonal == "batch" and one.batched and not one.single)
     rows = len(one.out) + (diagonal is None and one.batched and not one.single)
     axes = (*range(ahead), *range(ahead + rows, array.ndim), *range(ahead, ahead + rows))
-    return np.ascontiguousarray(array.conj().transpose(axes))
+    return np.array(array.conj().transpose(axes), order="C")
 
 
 def _gram_of_outputs(
@@ -224,8 +224,7 @@ def norm(own: Selection, u: Any) -> Values:
 
 def clipping(own: Selection, u: Any, bound: float) -> list[Values]:
     """Return `u` scaled sample by sample so that no `u J` is longer than `bound`."""
-    if not np.ndim(bound) == 0 or not bound >= 0:
-        raise ArgumentError(f"bound must be a number that is not negative, got {bound!r}")
+    check_positive("bound", bound)
     lengths = norm(own, u)
     scale = np.ones_like(lengths)
     np.divide(bound, lengths, out=scale, where=lengths > bound)

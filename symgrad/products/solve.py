@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError
+from symgrad.products.given import check_positive
 from symgrad.products.linear import leading, vjp
 from symgrad.products.newton import ggn
 from symgrad.products.selection import Selection, gram
@@ -22,8 +23,7 @@ from symgrad.products.terms import Values
 
 def solve(own: Selection, r: Any, damping: float) -> dict[str, Values]:
     """Return the δ that makes `|J δ - r|² + damping |δ|²` least, for every θ."""
-    if not np.ndim(damping) == 0 or not damping >= 0:
-        raise ArgumentError(f"damping must be a number that is not negative, got {damping!r}")
+    check_positive("damping", damping)
     residuals = own.vectors("r", r)
     lead = leading(own, residuals)
     by_parameters = [own.with_respect_to(p) for p in own.parameters]
@@ -67,20 +67,30 @@ def _solved(matrix: Values, given: Sequence[Values], damping: float, lead: int) 
     Raises ArgumentError if the matrix is not positive definite.
     """
     np.einsum("ii->i", matrix)[...] += matrix.dtype.type(damping)
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
+    if not _definite(matrix):
         raise ArgumentError(
             f"the Jacobian has dependent rows or columns: with damping={damping} the system of "
             f"{len(matrix)} equations has no unique solution",
             hint="give a larger damping",
-        ) from None
+        )
     sizes = [prod(v.shape[lead:]) for v in given]
     counts = prod(given[0].shape[:lead])
     right = np.concatenate([v.reshape(counts, n) for v, n in zip(given, sizes, strict=True)], 1)
     found = np.linalg.solve(matrix, right.T).T
     parts = np.split(found, np.cumsum(sizes)[:-1], axis=1)
     return [p.reshape(v.shape) for p, v in zip(parts, given, strict=True)]
+
+
+def _definite(matrix: Values) -> bool:
+    """Whether a matrix is positive definite beyond rounding."""
+    if not np.isfinite(matrix).all():
+        return True  # nan in, nan out: J itself is to blame, not the damping
+    try:
+        pivots = np.einsum("ii->i", np.linalg.cholesky(matrix)).real ** 2
+    except np.linalg.LinAlgError:
+        return False
+    largest = np.einsum("ii->i", matrix).real.max(initial=0.0)
+    return bool((pivots > len(matrix) * np.finfo(matrix.dtype).eps * largest).all())
 
 
 __all__ = ["solve"]
