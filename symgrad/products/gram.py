@@ -8,7 +8,6 @@ to its own sample, and is summed over for b = b' only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isqrt
 
 import numpy as np
 
@@ -19,6 +18,8 @@ from symgrad.products.tiles import WORKSPACE, pieces
 from symgrad.products.vectors import conjugated
 
 Pair = tuple[Factored, Factored]
+CORNER = 256
+"""Rows and columns that are mirrored at a time: two such blocks stay in the cache."""
 
 
 def gram_of_samples(
@@ -87,20 +88,28 @@ def _own_samples(left: Factored, right: Factored, total: Values, *, by_out: bool
 
 
 def mirror(stack: Values) -> None:
-    """Copy the upper half of matrices to the lower one, conjugated, in place: `[..., R, R]`."""
+    """Copy the upper half of matrices to the lower one, conjugated, in place: `[k, R, R]`."""
     count, size = len(stack), stack.shape[-1]
-    limit = WORKSPACE // stack.itemsize
-    step = max(1, min(size, isqrt(limit)))
-    for part in pieces(count, max(1, limit // step**2)):
+    at_a_time = max(1, WORKSPACE // (stack.itemsize * CORNER**2))
+    for part in pieces(count, at_a_time):
         matrices = part.of(stack)
-        for rows in pieces(size, step):
-            corner = matrices[:, rows.start : rows.stop, rows.start : rows.stop]
-            above = np.triu(corner, 1)
-            diagonal = np.einsum("kii->ki", corner).real.copy()
-            corner[...] = above + above.conj().swapaxes(1, 2)
-            np.einsum("kii->ki", corner)[...] = diagonal
-            beside = matrices[:, rows.start : rows.stop, rows.stop :]
-            matrices[:, rows.stop :, rows.start : rows.stop] = beside.conj().swapaxes(1, 2)
+        for rows in pieces(size, CORNER):
+            below = Rows(rows.start, size)
+            for columns in pieces(size - below.start, CORNER):
+                beside = Rows(below.start + columns.start, below.start + columns.stop)
+                above = beside.of(rows.of(matrices, 1), 2)
+                under = rows.of(beside.of(matrices, 1), 2)
+                _reflect(above, under, on_diagonal=beside.start == rows.start)
+
+
+def _reflect(above: Values, under: Values, *, on_diagonal: bool) -> None:
+    if not on_diagonal:
+        under[...] = above.conj().swapaxes(1, 2)
+        return
+    diagonal = np.einsum("kii->ki", above).real.copy()
+    upper = np.triu(above, 1)
+    above[...] = upper + upper.conj().swapaxes(1, 2)
+    np.einsum("kii->ki", above)[...] = diagonal
 
 
 __all__ = ["gram_of_pairs", "gram_of_samples", "mirror"]
