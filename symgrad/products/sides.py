@@ -219,7 +219,12 @@ class _Reader:
             parts = [self.integers(p) for p in position.at]
             axes = union(*(p.axes for p in parts))
             array = np.asarray(self.done.values[position.array])
-            return Tensor(array[tuple(aligned(p, axes) for p in parts)], axes)
+            # beside the array other factors are zero
+            inside = (
+                np.clip(aligned(p, axes), 0, size - 1)
+                for p, size in zip(parts, array.shape, strict=True)
+            )
+            return Tensor(array[tuple(inside)], axes)
         axes = tuple(self.axis(i) for i, _ in position.terms)
         values = np.full((1,) * len(axes), self.size(position.offset))
         for axis, (index, coefficient) in zip(axes, position.terms, strict=True):
