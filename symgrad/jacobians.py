@@ -86,24 +86,28 @@ class Jacobians(Mapping[Key, Block]):
         return tuple(found) if self._several else found[0]
 
     @within_memory
-    def norm(self, u: Any = None) -> Values:
+    def norm(self, u: Any = None, out: Values | None = None) -> Values:
         """Return every sample's Frobenius norm over all θ and outputs, `[B]`.
 
         With `u`, `[B, *out]`, the norm of every sample's gradient Σ_out u · J. Nothing of the
         size of J is built.
         """
-        return norm(self.selection, u)
+        return norm(self.selection, u, out)
 
     @within_memory
     def per_sample_dot(
-        self, other: Jacobians | None = None, u: Any = None, v: Any = None
+        self,
+        other: Jacobians | None = None,
+        u: Any = None,
+        v: Any = None,
+        out: Values | None = None,
     ) -> Values:
         """Return Σ J · J̄' over all θ and outputs, for every sample, `[B]`.
 
         `other` is this one if left out. With `u` and `v` (`u` if left out), `[B, *out]`, the
         inner products of the gradients Σ_out u · J and Σ_out v · J'.
         """
-        return per_sample_dot(self.selection, _theirs(other), u, v)
+        return per_sample_dot(self.selection, _theirs(other), u, v, out)
 
     @within_memory
     def clipped_vjp(self, u: Any, bound: float) -> dict[str, Values]:

@@ -20,6 +20,7 @@ from symgrad.errors import ArgumentError
 from symgrad.generation.captions import Caption
 from symgrad.memory import within_memory
 from symgrad.products.curvature import curvature
+from symgrad.products.evaluate import handed
 from symgrad.products.kronecker import Kronecker, kfac
 from symgrad.products.linear import jvp, vjp
 from symgrad.products.newton import diagonals, ggn, matvec, roots
@@ -203,24 +204,26 @@ class Block:
         return self._pulled(u, out, per_sample=True)
 
     @within_memory
-    def norm(self, u: Any = None) -> Values:
+    def norm(self, u: Any = None, out: Values | None = None) -> Values:
         """Return the Frobenius norm for every sample, or the norm of Σ_out u · J: `[B]`."""
-        return norm(self.alone, u)
+        return norm(self.alone, u, out)
 
     @within_memory
-    def per_sample_dot(self, other: Block | None = None, u: Any = None, v: Any = None) -> Values:
+    def per_sample_dot(
+        self, other: Block | None = None, u: Any = None, v: Any = None, out: Values | None = None
+    ) -> Values:
         """Return Σ J · J̄' over all axes but the batch, `[B]`; `other` is this one if left out.
 
         With `u` and `v` (`u` if left out), `[B, *out]`, those of the gradients Σ_out u · J and
         Σ_out v · J'.
         """
-        return per_sample_dot(self.alone, None if other is None else other.alone, u, v)
+        return per_sample_dot(self.alone, None if other is None else other.alone, u, v, out)
 
     @within_memory
-    def clipped_vjp(self, u: Any, bound: float) -> Values:
+    def clipped_vjp(self, u: Any, bound: float, out: Values | None = None) -> Values:
         """Return Σ_b c_b Σ_out u · J, `[*p]`, with c_b = min(1, bound / |Σ_out u · J_b|)."""
-        found = vjp(self.alone, clipping(self.alone, u, bound), per_sample=False)
-        return found[self._parameter]
+        (scaled,) = clipping(self.alone, u, bound)
+        return self._pulled(scaled, out, per_sample=False)
 
     # ------------------------------------------------------------ matrices
 
@@ -241,24 +244,26 @@ class Block:
         return next(iter(gram(self.alone, theirs, diagonal, out).values()))
 
     @within_memory
-    def ggn(self, H: Any = None, u: Any = None) -> Values:
+    def ggn(self, H: Any = None, u: Any = None, out: Values | None = None) -> Values:
         """Return Σ_b Jᴴ H J, `[*p, *p]`; `[B, *in, *in]` for inputs. `Jacobians.ggn` tells H, u."""
-        return ggn(self.alone, H, u, mixed=False)[self._parameter, self._parameter]
+        name = self._parameter
+        return ggn(self.alone, H, u, mixed=False, out=out)[name, name]
 
     @within_memory
-    def ggn_diagonal(self, H: Any = None, u: Any = None) -> Values:
+    def ggn_diagonal(self, H: Any = None, u: Any = None, out: Values | None = None) -> Values:
         """Return the diagonal of Σ_b Jᴴ H J, `[*p]`; `[B, *in]` for inputs."""
-        return diagonals(self.alone, H, u)[self._parameter]
+        return diagonals(self.alone, H, u, out)[self._parameter]
 
     @within_memory
-    def ggn_matvec(self, v: Any, H: Any = None, u: Any = None) -> Values:
+    def ggn_matvec(self, v: Any, H: Any = None, u: Any = None, out: Values | None = None) -> Values:
         """Return Σ_b Jᴴ H J v: `[*p]` to `[*p]`, with leading axes for several vectors."""
-        return matvec(self.alone, {self._parameter: v}, H, u)[self._parameter]
+        found = matvec(self.alone, {self._parameter: v}, H, u)[self._parameter]
+        return handed(self._done, "ggn_matvec", out, found)
 
     @within_memory
-    def sqrt_ggn(self, H: Any = None) -> Values:
+    def sqrt_ggn(self, H: Any = None, out: Values | None = None) -> Values:
         """Return S = Lᴴ J, `[B, *out, *p]`, with H = L Lᴴ: Σ_b Σ_out S̄ S is `ggn(H)`."""
-        return next(iter(roots(self.alone, H).values()))
+        return next(iter(roots(self.alone, H, out).values()))
 
     @within_memory
     def kfac(self, H: Any = None) -> Kronecker:
@@ -280,9 +285,10 @@ class Block:
         return next(iter(variances(self.alone, variance, factor, out).values()))
 
     @within_memory
-    def solve(self, r: Any, damping: float = 0.0) -> Values:
+    def solve(self, r: Any, damping: float = 0.0, out: Values | None = None) -> Values:
         """Return the δ `[*p]` that makes |J δ - r|² + damping |δ|² least, for r `[B, *out]`."""
-        return solve(self.alone, r, damping)[self._parameter]
+        found = solve(self.alone, r, damping)[self._parameter]
+        return handed(self._done, "solve", out, found)
 
     @property
     def _parameter(self) -> str:

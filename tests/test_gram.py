@@ -221,6 +221,11 @@ def test_results_are_written_into_out():
     calls = [
         (P.gram, {}), (P.gram, {"diagonal": "batch"}), (J["W1"].gram, {"diagonal": "out"}),
         (J["W1"].vjp, {"u": u}), (J["W1"].per_sample_vjp, {"u": u}), (J["W1"].jvp, {"v": v}),
+        (J["W1"].ggn, {}), (J["W1"].ggn_diagonal, {}), (J["W1"].ggn_matvec, {"v": v}),
+        (J["W1"].sqrt_ggn, {"H": "cross_entropy"}), (J["W1"].solve, {"r": u, "damping": 1.0}),
+        (J.norm, {}), (J.per_sample_dot, {"u": u}), (J["W1"].clipped_vjp, {"u": u, "bound": 0.1}),
+        (J["W1"].norm, {"u": u}), (J["W1"].per_sample_dot, {}), (J["x"].ggn, {"H": "poisson"}),
+        (J["W1"].functional_variance, {"low_rank": np.ones((5, 4, 2))}),
         (J.jvp, {"tangents": {"W1": v}}), (P.functional_variance, {"Sigma": 0.5}),
     ]  # fmt: skip
     for form, given in calls:

@@ -65,6 +65,17 @@ def piece_size(one: Sums, count: int, dtype: Any) -> int:
     return samples_at_a_time(reduced, count, np.dtype(dtype).itemsize)
 
 
+def handed(done: Evaluated, name: str, out: Values | None, array: Values) -> Values:
+    """Return an array, in `out` if it is given and fits."""
+    if out is None:
+        return array
+
+    def fill(total: Values) -> None:
+        total[...] = array
+
+    return filled(done, name, out, np.shape(array), fill, dtype=np.asarray(array).dtype)
+
+
 def filled(
     done: Evaluated,
     name: str,
@@ -74,6 +85,7 @@ def filled(
     *,
     single: Sequence[int] = (),
     read: Sequence[Values] = (),
+    dtype: Any = None,
 ) -> Values:
     """Return zeros that `fill` added to, in `out` if it is given and fits.
 
@@ -84,7 +96,7 @@ def filled(
     outward = tuple(s for n, s in enumerate(shape) if n not in single)
     arrays = (*read, *(a for a in done.values.values() if isinstance(a, np.ndarray)))
     module = done.module
-    array, copied = module._result(name, out, outward, np.dtype(done.dtype), False, arrays)
+    array, copied = module._result(name, out, outward, np.dtype(dtype or done.dtype), False, arrays)
     array[...] = 0
     fill(np.expand_dims(array, tuple(single)))
     found: Values = module._delivered(array, copied, out, False)

@@ -43,7 +43,9 @@ def meetings(own: Selection, H: Any, u: Any) -> list[Meeting]:
     ]
 
 
-def ggn(own: Selection, H: Any, u: Any, *, mixed: bool) -> dict[tuple[str, str], Values]:
+def ggn(
+    own: Selection, H: Any, u: Any, *, mixed: bool, out: Values | None = None
+) -> dict[tuple[str, str], Values]:
     """Return `Σ_b J_bᴴ H_b J_b`, `[*p, *q]` for (θ, φ); only (θ, θ) unless `mixed`."""
     between = meetings(own, H, u)
     found: dict[tuple[str, str], Values] = {}
@@ -52,7 +54,7 @@ def ggn(own: Selection, H: Any, u: Any, *, mixed: bool) -> dict[tuple[str, str],
             if (second, first) in found and symmetric(H):
                 found[first, second] = _swapped(own, found[second, first], second, first)
             else:
-                found[first, second] = _block(own, between, first, second, symmetric(H))
+                found[first, second] = _block(own, between, first, second, symmetric(H), out)
     return found
 
 
@@ -62,7 +64,12 @@ def symmetric(H: Any) -> bool:
 
 
 def _block(
-    own: Selection, between: Sequence[Meeting], first: str, second: str, sure: bool
+    own: Selection,
+    between: Sequence[Meeting],
+    first: str,
+    second: str,
+    sure: bool,
+    out: Values | None,
 ) -> Values:
     left, right = own.with_respect_to(first), own.with_respect_to(second)
     apart = left.is_input or right.is_input
@@ -76,7 +83,7 @@ def _block(
             mirror(total.reshape(-1, prod(left.theta), prod(left.theta)))
 
     single = [0] if apart and left.single else []
-    return filled(left.done, "ggn", None, shape, fill, single=single)
+    return filled(left.done, "ggn", out, shape, fill, single=single)
 
 
 def _swapped(own: Selection, array: Values, first: str, second: str) -> Values:
@@ -86,7 +93,7 @@ def _swapped(own: Selection, array: Values, first: str, second: str) -> Values:
     return np.array(array.conj().transpose(axes), order="C")
 
 
-def diagonals(own: Selection, H: Any, u: Any) -> dict[str, Values]:
+def diagonals(own: Selection, H: Any, u: Any, out: Values | None = None) -> dict[str, Values]:
     """Return the diagonal of `Σ_b J_bᴴ H_b J_b`, `[*p]` for every θ; `[B, *in]` for inputs."""
     between = meetings(own, H, u)
     found = {}
@@ -100,7 +107,7 @@ def diagonals(own: Selection, H: Any, u: Any) -> dict[str, Values]:
 
         shape = (one.count, *one.theta) if one.is_input else one.theta
         single = [0] if one.is_input and one.single else []
-        found[name] = filled(one.done, "ggn_diagonal", None, shape, fill, single=single)
+        found[name] = filled(one.done, "ggn_diagonal", out, shape, fill, single=single)
     return found
 
 
@@ -115,7 +122,7 @@ def matvec(own: Selection, v: Any, H: Any, u: Any) -> dict[str, Values]:
     return {name: g.conj() for name, g in found.items()}
 
 
-def roots(own: Selection, H: Any) -> dict[tuple[str, str], Values]:
+def roots(own: Selection, H: Any, out: Values | None = None) -> dict[tuple[str, str], Values]:
     """Return `L_bᴴ J_b`, `[B, *out, *p]`, with `H = L Lᴴ`, for every output and θ."""
     found = {}
     for a, _, between in meetings(own, H, None):
@@ -128,7 +135,7 @@ def roots(own: Selection, H: Any) -> dict[tuple[str, str], Values]:
                 rooted(one, H, total)
 
             single = [0] if one.single else []
-            found[output, name] = filled(one.done, "sqrt_ggn", None, shape, fill, single=single)
+            found[output, name] = filled(one.done, "sqrt_ggn", out, shape, fill, single=single)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
-from symgrad.products.evaluate import filled
+from symgrad.products.evaluate import filled, handed
 from symgrad.products.given import check_positive, vector
 from symgrad.products.gram import Pair, gram_of_pairs, gram_of_samples, mirror
 from symgrad.products.sides import Factored
@@ -183,7 +183,9 @@ def _check_others(own: Selection, other: Selection, diagonal: Diagonal) -> None:
             )
 
 
-def per_sample_dot(own: Selection, other: Selection | None, u: Any, v: Any) -> Values:
+def per_sample_dot(
+    own: Selection, other: Selection | None, u: Any, v: Any, out: Values | None = None
+) -> Values:
     """Return the inner products of two Jacobians, or of `u J` and `v J'`, for every sample."""
     right = own if other is None else other
     if other is not None:
@@ -199,7 +201,7 @@ def per_sample_dot(own: Selection, other: Selection | None, u: Any, v: Any) -> V
 
     one = own.any
     shape = (one.count,) if one.batched else ()
-    return filled(one.done, "per_sample_dot", None, shape, fill, single=[0] if one.single else [])
+    return filled(one.done, "per_sample_dot", out, shape, fill, single=[0] if one.single else [])
 
 
 def _inner_pairs(
@@ -215,11 +217,10 @@ def _inner_pairs(
                 yield from ((*pair, u[a], v[b]) for pair in own.pairs(first, second, other))
 
 
-def norm(own: Selection, u: Any) -> Values:
+def norm(own: Selection, u: Any, out: Values | None = None) -> Values:
     """Return the Frobenius norm of every sample's Jacobian, or that of `u J`: `[B]`."""
     squares = per_sample_dot(own, None, u, None)
-    found: Values = np.sqrt(np.maximum(squares.real, 0))
-    return found
+    return handed(own.any.done, "norm", out, np.sqrt(np.maximum(squares.real, 0)))
 
 
 def clipping(own: Selection, u: Any, bound: float) -> list[Values]:
