@@ -283,6 +283,14 @@ def test_a_sum_of_products_has_no_kronecker_factors():
         J["W"].kfac()
 
 
+def test_kronecker_factors_of_a_parameter_that_is_not_used_are_zero():
+    one = layer("two", wrt="params")
+    found = one.jac.jacobian(**one.arrays).kfac()
+    assert list(found) == [("y", "W"), ("y", "a"), ("s", "W"), ("s", "a")]
+    assert found["y", "a"].dense().shape == ()
+    assert not found["y", "a"].dense()
+
+
 def test_an_inverse_of_kronecker_factors_is_a_covariance():
     one = layer("dense", wrt="params")
     J = one.jac.jacobian(**one.arrays)

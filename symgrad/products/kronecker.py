@@ -75,9 +75,12 @@ def kfac(jacobian: Factored, H: Curvature) -> Kronecker:
 
     The factor on the output's side is summed over samples, the others are means. Output axes that
     several factors read, such as the positions of a convolution, count as samples. Raises
-    ArgumentError if the Jacobian is no single product.
+    ArgumentError if the Jacobian is a sum of products.
     """
     _check(jacobian)
+    if not jacobian.structured.terms:
+        every = tuple(range(len(jacobian.theta)))
+        return Kronecker((np.zeros((*jacobian.theta,) * 2, jacobian.done.dtype),), (every,))
     groups = _groups(jacobian.side(Rows(0, min(jacobian.count, 1))))
     owner = next((n for n, g in enumerate(groups) if g.out), 0)
     owned = {n for g in groups for n in g.out}
@@ -100,7 +103,7 @@ def kfac(jacobian: Factored, H: Curvature) -> Kronecker:
 
 def _check(jacobian: Factored) -> None:
     terms = len(jacobian.structured.terms)
-    if jacobian.is_input or terms != 1:
+    if jacobian.is_input or terms > 1:
         why = "is taken for every sample" if jacobian.is_input else f"is a sum of {terms} products"
         raise ArgumentError(
             f"{jacobian.title} {why}, so its Gauss-Newton matrix is no Kronecker product",
