@@ -217,7 +217,7 @@ class Block:
         With `u` and `v` (`u` if left out), `[B, *out]`, those of the gradients Σ_out u · J and
         Σ_out v · J'.
         """
-        return per_sample_dot(self.alone, None if other is None else other.alone, u, v, out)
+        return per_sample_dot(self.alone, _theirs(other), u, v, out)
 
     @within_memory
     def clipped_vjp(self, u: Any, bound: float, out: Values | None = None) -> Values:
@@ -240,8 +240,7 @@ class Block:
         samples, `[B, *out, *out']`. Inputs contribute for b = b'. Exactly symmetric (hermitian)
         if `other` is left out. Raises ShapeError if `other` does not fit.
         """
-        theirs = None if other is None else other.alone
-        return next(iter(gram(self.alone, theirs, diagonal, out).values()))
+        return next(iter(gram(self.alone, _theirs(other), diagonal, out).values()))
 
     @within_memory
     def ggn(self, H: Any = None, u: Any = None, out: Values | None = None) -> Values:
@@ -313,3 +312,9 @@ class Block:
             done.arrays, done.size_tuple, done.dtype, done.values, done.single, out
         )
         return result
+
+
+def _theirs(other: Any) -> Selection | None:
+    if other is not None and not isinstance(other, Block):
+        raise ArgumentError(f"other must be one Jacobian, got {type(other).__name__}")
+    return None if other is None else other.alone

@@ -430,7 +430,7 @@ def test_what_does_not_fit_is_refused():
 
 
 @pytest.mark.torch
-def test_torch_agrees_on_kernel_gauss_newton_and_clipping_of_a_network():
+def test_torch_agrees_on_kernel_and_gauss_newton_of_a_network():
     torch = pytest.importorskip("torch")
     from torch.func import functional_call, hessian, jacrev, vmap
 
@@ -467,3 +467,39 @@ def test_torch_agrees_on_kernel_gauss_newton_and_clipping_of_a_network():
         matrix = np.block([[found[a, b].reshape(one.arrays[a].size, -1) for b in own] for a in own])
         close(matrix, whole)
         close(np.concatenate([d.ravel() for d in J.ggn_diagonal(loss).values()]), np.diag(whole))
+
+
+CONV_NET = """
+x: input[2, 6]
+K: param[3, 2, 3]
+c: param[3]
+V: param[4, 12]
+a[o, t] = tanh(sum[i, q](K[o, i, q] * x[i, t + q]) + c[o])
+y = V @ reshape(a, (12,))
+"""
+
+
+@pytest.mark.torch
+def test_torch_agrees_on_a_convolutional_network():
+    torch = pytest.importorskip("torch")
+    from torch.func import jacrev, vmap
+
+    one = sample_of(CONV_NET)
+    J = one.jac.jacobian(**one.arrays)
+    K, c, V = (torch.tensor(one.arrays[n]) for n in "KcV")
+
+    def net(K, c, V, x):
+        return V @ torch.tanh(torch.nn.functional.conv1d(x[None], K, c))[0].reshape(12)
+
+    rows = vmap(jacrev(net, (0, 1, 2)), (None, None, None, 0))(
+        K, c, V, torch.tensor(one.arrays["x"])
+    )
+    flat = torch.cat([r.reshape(3, 4, -1) for r in rows], 2).numpy()
+    close(J.gram(), np.einsum("bip,cjp->bicj", flat, flat))
+    h = hessian_of("cross_entropy", J.value, (4,))
+    whole = np.einsum("bip,bij,bjq->pq", flat, h, flat)
+    found = J.ggn("cross_entropy")
+    close(np.block([[found[a, b].reshape(one.arrays[a].size, -1) for b in "KcV"] for a in "KcV"]),
+          whole)  # fmt: skip
+    close(np.concatenate([d.ravel() for d in J.ggn_diagonal("cross_entropy").values()]),
+          np.diag(whole))  # fmt: skip

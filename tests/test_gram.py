@@ -307,6 +307,8 @@ def test_what_does_not_fit_is_refused():
     for call, said in [
         (lambda: J.gram(K), "expected"),
         (lambda: J.gram(J.value), "other must be the Jacobians of a call"),
+        (lambda: J["W"].gram(J), "other must be one Jacobian, got Jacobians"),
+        (lambda: J["W"].gram(J["b"]), r"other has Jacobians for \('y', 'b'\)"),
         (lambda: J.gram(diagonal="rows"), "diagonal must be None, 'out' or 'batch'"),
         (lambda: J.clipped_vjp(u, -1.0), "bound must be a number"),
         (lambda: J.per_sample_dot(v=u), "v is given without u"),
@@ -315,3 +317,24 @@ def test_what_does_not_fit_is_refused():
     ]:
         with pytest.raises(sg.SymgradError, match=said):
             call()
+
+
+def test_a_gather_ties_samples_by_their_data():
+    """Σ_v δ(v, t_b) δ(v, t_c) = δ(t_b, t_c): no array has the vocabulary but the gradient."""
+    one = layer("gather", wrt="E", batch=20, sizes={"v": 50_000, "T": 5, "d": 4})
+    block = one.jac.jacobian(**one.arrays)["E"]
+    u = one.random_u()[0]
+    tracemalloc.start()
+    gram, lengths, gradient = block.gram(), block.norm(), block.vjp(u)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * gradient.nbytes + 4 * gram.nbytes
+    t, w, y = one.arrays["t"], one.arrays["w"], one.jac.forward(**one.arrays)
+    slope = (1 - y**2) * w
+    same = t[:, :, None, None] == t[None, None]
+    expected = np.einsum("bkcl,bki,cli,ij->bkiclj", same, slope, slope, np.eye(4), optimize=True)
+    np.testing.assert_allclose(gram, expected, **NEAR)
+    np.testing.assert_allclose(lengths, np.sqrt((slope**2).sum((1, 2))), **NEAR)
+    total = np.zeros((50_000, 4))
+    np.add.at(total, t, u * slope)
+    np.testing.assert_allclose(gradient, total, **NEAR)
