@@ -270,7 +270,8 @@ class Block:
 
         For W of `W @ x` these are `[m, m]`, summed over samples, and `[n, n]`, a mean: their
         product, rows first, is `ggn(H)` where one is the same for all samples. Axes of θ that
-        have factors in common share one factor. Raises ArgumentError if J is a sum of products.
+        have factors in common share one factor; positions along which a weight is shared count as
+        samples. Raises ArgumentError if J is a sum of products.
         """
         return kfac(self._factored, curvature(self._factored, H))
 

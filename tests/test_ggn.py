@@ -276,6 +276,20 @@ def test_kronecker_factors_are_the_textbook_ones():
     assert list(one.jac.select("params").jacobian(**one.arrays).kfac()) == ["W1", "b1", "W2", "b2"]
 
 
+def test_positions_that_share_a_weight_count_as_samples():
+    one = sample_of("x: input[T, n]\nW: param[m, n]\ny = x @ W.T")
+    J, x = one.jac.jacobian(**one.arrays), one.arrays["x"]
+    h = hessian_of("cross_entropy", J.value, (4, 3)).reshape(3, 4, 3, 4, 3)
+    given = np.random.default_rng(0).normal(size=(3, 4, 3, 4, 3))
+    for H, each in (("cross_entropy", h), (given, given)):
+        output, inputs = J["W"].kfac(H).factors
+        close(output, np.einsum("btitj->ij", each))
+        close(inputs, np.einsum("btn,btm->nm", x, x) / 12)
+    both = sample_of("x: input[n]\nu: param[m, k]\ny[i, j] = sum[q](u[i, q]) * x[j]")
+    K = both.jac.jacobian(**both.arrays)
+    close(K["u"].kfac().dense(), K["u"].ggn())
+
+
 def test_a_sum_of_products_has_no_kronecker_factors():
     one = layer("tied")
     J = one.jac.jacobian(**one.arrays)

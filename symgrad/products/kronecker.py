@@ -54,7 +54,7 @@ class Kronecker:
 class Group:
     """Axes of θ that have factors in common, by number, with those factors and deltas.
 
-    `out` are the output axes that no other group reads.
+    `out` are the output axes that it alone has; only the group on the output's side has any.
     """
 
     theta: tuple[int, ...]
@@ -74,22 +74,15 @@ def kfac(jacobian: Factored, H: Curvature) -> Kronecker:
     """Return the Kronecker factors of `Σ_b J_bᴴ H_b J_b`.
 
     The factor on the output's side is summed over samples, the others are means. Output axes that
-    several factors read, such as the positions of a convolution, count as samples. Raises
+    the others read, such as the positions of a convolution, count as samples. Raises
     ArgumentError if the Jacobian is a sum of products.
     """
     _check(jacobian)
     if not jacobian.structured.terms:
         every = tuple(range(len(jacobian.theta)))
         return Kronecker((np.zeros((*jacobian.theta,) * 2, jacobian.done.dtype),), (every,))
-    groups = _groups(jacobian.side(Rows(0, min(jacobian.count, 1))))
-    owner = next((n for n, g in enumerate(groups) if g.out), 0)
-    owned = {n for g in groups for n in g.out}
-    if not H.plain and owned > set(groups[owner].out):
-        raise ArgumentError(
-            f"{jacobian.title}: H ties output axes of several Kronecker factors together",
-            hint="take H = None, or ggn and ggn_matvec, which take any H",
-        )
-    shared = [n for n in range(len(jacobian.out)) if n not in owned]
+    groups, owner = _groups(jacobian.side(Rows(0, min(jacobian.count, 1))))
+    shared = [n for n in range(len(jacobian.out)) if n not in groups[owner].out]
     repeats = jacobian.count * prod(jacobian.out[n] for n in shared)
     factors = []
     for number, group in enumerate(groups):
@@ -133,33 +126,46 @@ def _form(
     return make
 
 
-def _groups(side: Side) -> tuple[Group, ...]:
-    """Return the axes of θ in groups without common factors."""
+def _groups(side: Side) -> tuple[tuple[Group, ...], int]:
+    """Return the axes of θ in groups without common factors, and which is the output's side."""
     (product,) = side.products
     edges = [{a for p in (t.left, t.right) for a in p.axes} for t in product.ties]
     reads = [set(t.axes) for t in product.tensors]
-    classes: list[set[Axis]] = [{a} for a in side.theta]
+    classes: list[set[Axis]] = [{a} for a in side.theta] or [set()]
     for edge in edges:
         classes = _joined(classes, edge - set(side.samples), grow=True)
     for edge in reads:
         classes = _joined(classes, edge, grow=False)
-    classes = classes or [set()]
-    where = [[n for n, c in enumerate(classes) if c & edge] or [0] for edge in (*edges, *reads)]
-    readers = [
-        {w[0] for w, edge in zip(where, (*edges, *reads), strict=True) if axis in edge} or {0}
-        for axis in side.out
+    owner = _owner(side, classes, reads)
+    where = [
+        next((n for n, c in enumerate(classes) if c & edge), owner) for edge in (*edges, *reads)
     ]
+    alone = tuple(
+        n
+        for n, axis in enumerate(side.out)
+        if all(w == owner for w, e in zip(where, (*edges, *reads), strict=True) if axis in e)
+    )
     groups = []
     for number, axes in enumerate(classes):
         groups.append(
             Group(
                 tuple(n for n, a in enumerate(side.theta) if a in axes),
-                tuple(n for n, w in enumerate(where[len(edges) :]) if w[0] == number),
-                tuple(n for n, w in enumerate(where[: len(edges)]) if w[0] == number),
-                tuple(n for n, r in enumerate(readers) if r == {number}),
+                tuple(n for n, w in enumerate(where[len(edges) :]) if w == number),
+                tuple(n for n, w in enumerate(where[: len(edges)]) if w == number),
+                alone if number == owner else (),
             )
         )
-    return tuple(groups)
+    return tuple(groups), owner
+
+
+def _owner(side: Side, classes: Sequence[set[Axis]], reads: Sequence[set[Axis]]) -> int:
+    """Return the class on the output's side: tied to an output axis, or alone in reading one."""
+    out = set(side.out)
+    readers = [{n for n, c in enumerate(classes) if any(c & r and a in r for r in reads)}
+               for a in side.out]  # fmt: skip
+    tied = [n for n, c in enumerate(classes) if c & out]
+    alone = [n for n in range(len(classes)) if {n} in readers]
+    return next(iter((*tied, *alone)), 0)
 
 
 def _joined(classes: Sequence[set[Axis]], edge: set[Axis], *, grow: bool) -> list[set[Axis]]:
