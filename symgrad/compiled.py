@@ -23,6 +23,7 @@ from symgrad.generation.door import size_dims
 from symgrad.generation.publics import form_names, own_name
 from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
+from symgrad.products.sides import Factored
 from symgrad.program import BATCH
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Pass
@@ -119,7 +120,7 @@ class Compiled:
         values = module._sweep(checked, sizes, dtype)
         done = Pass(module, checked, self._known(sizes), sizes, dtype, single, values)
         blocks = {
-            key: Block(done, structured, words, self.name, self._batched, is_input)
+            key: Block(Factored(self.name, structured, done, self._batched, is_input), words, done)
             for key, structured, words, is_input in self._table
         }
         outputs = tuple(self._value(o, values, done) for o in self.forms.program.outputs)

@@ -5,13 +5,19 @@ Blocks -> Jacobians -> arrays
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from symgrad.errors import ArgumentError, MissingKeyError, similar
-from symgrad.structured import Block, Values
+from symgrad.memory import within_memory
+from symgrad.products.kronecker import Kronecker
+from symgrad.products.linear import jvp, vjp
+from symgrad.products.newton import diagonals, ggn, matvec, roots
+from symgrad.products.selection import Diagonal, Selection, clipping, gram, norm, per_sample_dot
+from symgrad.products.solve import solve
+from symgrad.products.terms import Values
+from symgrad.products.variance import variances
+from symgrad.structured import Block
 
 Key = Any
 SHOWN = 20
@@ -21,7 +27,8 @@ SHOWN = 20
 class Jacobians(Mapping[Key, Block]):
     """All selected Jacobians of one call: θ -> Block, or (output, θ) -> Block.
 
-    `value` is the output of the same pass (a tuple for several outputs).
+    `value` is the output of the same pass (a tuple for several outputs); `selection` is what
+    `symgrad.products` takes products with.
     """
 
     def __init__(self, value: Any, blocks: dict[tuple[str, str], Block], several: bool) -> None:
@@ -29,6 +36,7 @@ class Jacobians(Mapping[Key, Block]):
         self._several = several
         self._blocks = {(k if several else k[1]): b for k, b in blocks.items()}
         self._by_pair = blocks
+        self.selection = Selection({k: b.factored for k, b in blocks.items()})
 
     def __getitem__(self, key: Key) -> Block:
         try:
@@ -55,43 +63,173 @@ class Jacobians(Mapping[Key, Block]):
             lines[SHOWN - 1 :] = [f"... and {len(lines) - SHOWN + 1} more"]
         return "\n".join(lines)
 
+    # ------------------------------------------------------------ products with vectors
+
+    @within_memory
     def vjp(self, u: Any) -> dict[str, Values]:
-        """Return {θ: Σ_b Σ_out u · J}; `u` is a tuple where there are several outputs."""
-        return self._backward(u, "vjp")
+        """Return {θ: Σ_b Σ_out u · J, `[*lead, *p]`}; `u` is `[*lead, B, *out]`.
 
+        It is a tuple where there are several outputs. Leading axes are right-hand sides.
+        """
+        return vjp(self.selection, self._vectors(u), per_sample=False)
+
+    @within_memory
     def per_sample_vjp(self, u: Any) -> dict[str, Values]:
-        """Return {θ: Σ_out u · J for every sample}."""
-        return self._backward(u, "per_sample_vjp")
+        """Return {θ: Σ_out u · J for every sample, `[*lead, B, *p]`}."""
+        return vjp(self.selection, self._vectors(u), per_sample=True)
 
-    def _vectors(self, u: Any, count: int) -> Sequence[Any]:
+    @within_memory
+    def jvp(self, tangents: Mapping[str, Any], out: Values | None = None) -> Any:
+        """Return J t, `[*lead, B, *out]`, for {θ: tangent `[*lead, *p]`}; missing ones are zero.
+
+        A tuple for several outputs. Leading axes are right-hand sides.
+        """
+        if out is not None and self._several:
+            raise ArgumentError("jvp takes out where there is one output only")
+        found = jvp(self.selection, tangents, out)
+        return tuple(found) if self._several else found[0]
+
+    @within_memory
+    def norm(self, u: Any = None, out: Values | None = None) -> Values:
+        """Return every sample's Frobenius norm over all θ and outputs, `[B]`.
+
+        With `u`, `[B, *out]`, the norm of every sample's gradient Σ_out u · J. Nothing of the
+        size of J is built.
+        """
+        return norm(self.selection, u, out)
+
+    @within_memory
+    def per_sample_dot(
+        self,
+        other: Jacobians | None = None,
+        u: Any = None,
+        v: Any = None,
+        out: Values | None = None,
+    ) -> Values:
+        """Return Σ J · J̄' over all θ and outputs, for every sample, `[B]`.
+
+        `other` is this one if left out. With `u` and `v` (`u` if left out), `[B, *out]`, the
+        inner products of the gradients Σ_out u · J and Σ_out v · J'.
+        """
+        return per_sample_dot(self.selection, _theirs(other), u, v, out)
+
+    @within_memory
+    def clipped_vjp(self, u: Any, bound: float) -> dict[str, Values]:
+        """Return {θ: Σ_b c_b Σ_out u · J_b}, c_b = min(1, bound / |Σ_out u · J_b|).
+
+        The norm is that over all θ: a sum of per-sample gradients none of which is longer than
+        `bound`. Raises ArgumentError for a negative bound.
+        """
+        scaled = clipping(self.selection, u, bound)
+        given = self._vectors(tuple(scaled) if self._several else scaled[0])
+        return vjp(self.selection, given, per_sample=False)
+
+    # ------------------------------------------------------------ matrices
+
+    @within_memory
+    def gram(
+        self,
+        other: Jacobians | None = None,
+        diagonal: Diagonal = None,
+        out: Values | None = None,
+    ) -> Any:
+        """Return J J'ᴴ, summed over all θ (the empirical neural tangent kernel).
+
+        `[B, *out, B', *out]`; `diagonal="out"` keeps equal outputs, `[B, B', *out]`,
+        `diagonal="batch"` equal samples, `[B, *out, *out]`. Inputs contribute for b = b' only.
+        Exactly symmetric (hermitian) if `other` is left out. For several outputs {(output,
+        output'): array}, with `diagonal="out"` {output: array}. Raises ShapeError or
+        ArgumentError if `other` or `out` does not fit.
+        """
+        found = gram(self.selection, _theirs(other), diagonal, out)
         if not self._several:
-            return (u,)
-        if not isinstance(u, (tuple, list)) or len(u) != count:
-            raise ArgumentError(f"u must be a tuple of {count} arrays, one an output")
-        return u
+            return next(iter(found.values()))
+        return {a: g for (a, _), g in found.items()} if diagonal == "out" else found
 
-    def _backward(self, u: Any, form: str) -> dict[str, Values]:
-        outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
-        given = dict(zip(outputs, self._vectors(u, len(outputs)), strict=True))
-        total: dict[str, Values] = {}
-        for (output, parameter), block in self._by_pair.items():
-            part = getattr(block, form)(given[output])
-            total[parameter] = part if parameter not in total else total[parameter] + part
-        return total
+    @within_memory
+    def ggn(self, H: Any = None, u: Any = None, blocks: str = "all") -> dict[Any, Values]:
+        """Return the Gauss-Newton matrix Σ_b J_bᴴ H_b J_b as {(θ, φ): `[*p, *q]`}.
 
-    def jvp(self, tangents: Mapping[str, Any]) -> Any:
-        """Return J t for {θ: tangent}; missing ones are zero. A tuple for several outputs."""
-        known = list(dict.fromkeys(parameter for _, parameter in self._by_pair))
-        if not isinstance(tangents, Mapping):
-            raise ArgumentError("tangents must be a mapping of names to arrays")
-        for name in tangents:
-            if name not in known:
-                expected = ", ".join(known)
-                raise ArgumentError(f"no tangent for {name!r}; expected some of {expected}")
-        values = self.value if self._several else (self.value,)
-        outputs = list(dict.fromkeys(output for output, _ in self._by_pair))
-        totals = {o: np.zeros_like(v) for o, v in zip(outputs, values, strict=True)}
-        for (output, parameter), block in self._by_pair.items():
-            if parameter in tangents:
-                totals[output] = totals[output] + block.jvp(tangents[parameter])
-        return tuple(totals.values()) if self._several else totals[outputs[0]]
+        `blocks="diagonal"` gives {θ: `[*p, *p]`} alone. Where θ or φ is an input, samples stay
+        apart: `[B, *p, *q]`. H is None for the identity, an array `[B, *out, *out]`, or a loss by
+        name, whose Fisher matrix this is: "mse" (½ Σ (y - t)²; the identity), "cross_entropy"
+        (y are logits of classes along the last axis), "poisson" (y is the logarithm of the rate),
+        "binary_cross_entropy" (y are logits). Losses are summed over samples and outputs. For
+        several outputs it is a tuple, one an output. With `u`, the gradients of the loss
+        `[B, *out]`, in its place, this is the empirical Fisher matrix: H = u uᵀ.
+        """
+        if blocks not in ("all", "diagonal"):
+            raise ArgumentError(f"blocks must be 'all' or 'diagonal', got {blocks!r}")
+        found = ggn(self.selection, H, u, mixed=blocks == "all")
+        return dict(found) if blocks == "all" else {a: g for (a, _), g in found.items()}
+
+    @within_memory
+    def ggn_diagonal(self, H: Any = None, u: Any = None) -> dict[str, Values]:
+        """Return {θ: the diagonal of Σ_b J_bᴴ H_b J_b, `[*p]`}; inputs `[B, *in]`. See `ggn`."""
+        return diagonals(self.selection, H, u)
+
+    @within_memory
+    def ggn_matvec(self, v: Mapping[str, Any], H: Any = None, u: Any = None) -> dict[str, Values]:
+        """Return {θ: (Σ_b J_bᴴ H_b J_b v)_θ} for {θ: v `[*lead, *p]`}; missing ones are zero.
+
+        See `ggn` for H and u.
+        """
+        return matvec(self.selection, v, H, u)
+
+    @within_memory
+    def sqrt_ggn(self, H: Any = None) -> dict[Key, Values]:
+        """Return {θ: S = L_bᴴ J_b, `[B, *out, *p]`} with H = L Lᴴ; for several outputs by pairs.
+
+        Σ_b Σ_out conj(S) S is `ggn(H)`: rows are not scaled by the number of samples. Raises
+        ArgumentError for an H that is not positive semidefinite.
+        """
+        found = roots(self.selection, H)
+        return {(k if self._several else k[1]): s for k, s in found.items()}
+
+    @within_memory
+    def kfac(self, H: Any = None) -> dict[Key, Kronecker]:
+        """Return {θ: Kronecker factors of its block of `ggn(H)`}; for several outputs by pairs.
+
+        See `Block.kfac`. Raises ArgumentError if some J is a sum of products; take the block of
+        one θ then: `J["W"].kfac(H)`.
+        """
+        given = self.selection.hessians(H)
+        outputs = self.selection.outputs
+        return {
+            key: block.kfac(given[outputs.index(pair[0])])
+            for (key, block), pair in zip(self._blocks.items(), self._by_pair, strict=True)
+        }
+
+    @within_memory
+    def functional_variance(
+        self, Sigma: Any = None, low_rank: Any = None, out: Values | None = None
+    ) -> Any:
+        """Return J Σ Jᴴ, `[B, *out, *out]`, what a covariance Σ of the parameters makes of y.
+
+        Sigma is a number (that multiple of the identity) or {θ: Σ_θ} and {(θ, φ): `[*p, *q]`}
+        (both orders). Σ_θ is a number, a diagonal `[*p]`, all of it `[*p, *p]`, or a Kronecker
+        product: one `[p_k, p_k]` for each axis, or what `kfac(...)[θ].inverse()` returns.
+        `low_rank` is {θ: U_θ `[*p, r]`}, one r for all, and adds U Uᴴ. Covariances of inputs have
+        a leading batch axis. For several outputs {(output, output'): array}.
+        """
+        found = variances(self.selection, Sigma, low_rank, out)
+        return found if self._several else next(iter(found.values()))
+
+    @within_memory
+    def solve(self, r: Any, damping: float = 0.0) -> dict[str, Values]:
+        """Return the {θ: δ `[*p]`} that makes |J δ - r|² + damping |δ|² least, r `[B, *out]`.
+
+        It solves (Jᴴ J + damping I) δ = Jᴴ r by the smaller of the parameters' side and that of
+        all outputs of all samples. The condition number of J is squared by either. Leading axes
+        of `r` are right-hand sides. Raises ArgumentError where δ is not unique: give more damping.
+        """
+        return solve(self.selection, r, damping)
+
+    def _vectors(self, u: Any) -> list[Values]:
+        return self.selection.vectors("u", u)
+
+
+def _theirs(other: Any) -> Selection | None:
+    if other is not None and not isinstance(other, Jacobians):
+        raise ArgumentError(f"other must be the Jacobians of a call, got {type(other).__name__}")
+    return None if other is None else other.selection

@@ -1,12 +1,12 @@
 """Jacobians as factors: every product is taken with the factors, nothing dense until asked for.
 
 One forward pass -> Jacobians -> arrays
-A product form is an einsum over the factors; a delta renames an axis, so zeros cost nothing.
+Every product is a formula over the factors, see `symgrad.products`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +14,22 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symgrad import build as building
-from symgrad.algebra.radix import in_order, number_of
-from symgrad.errors import ArgumentError, ShapeError
-from symgrad.form import FactoredTerm, Structured
+from symgrad.errors import ArgumentError
 from symgrad.generation.captions import Caption
 from symgrad.memory import within_memory
-from symgrad.program import BATCH, Affine, Delta, Index
-
-Values = NDArray[Any]
-Key = Any
-Pieces = tuple[dict[Index, tuple[Index, ...]], list[Values], list[tuple[Index, ...]]]
-"""What deltas make of axes (others, or their digits), factor arrays, and the axes of each."""
+from symgrad.products.curvature import curvature
+from symgrad.products.evaluate import handed
+from symgrad.products.kronecker import Kronecker, kfac
+from symgrad.products.linear import jvp, vjp
+from symgrad.products.newton import diagonals, ggn, matvec, roots
+from symgrad.products.selection import Diagonal, Selection, clipping, gram, norm, per_sample_dot
+from symgrad.products.sides import Factored
+from symgrad.products.solve import solve
+from symgrad.products.terms import Values
+from symgrad.products.variance import variances
+from symgrad.program import BATCH, Affine, Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +65,24 @@ class Block:
     Without a batch axis where a single sample was given or the layer has no inputs.
     """
 
-    def __init__(
-        self,
-        done: Pass,
-        structured: Structured,
-        words: Caption,
-        name: str,
-        batched: bool,
-        is_input: bool,
-    ) -> None:
-        self._done = done
-        self._structured = structured
+    def __init__(self, factored: Factored, words: Caption, done: Pass) -> None:
+        self._factored = factored
         self._words = words
-        self._name = name
-        self._has_batch = batched
-        self._is_input = is_input
+        self._done = done
+        self._structured = factored.structured
+        self._has_batch = factored.batched
+
+    @property
+    def factored(self) -> Factored:
+        """What `symgrad.products` takes products with."""
+        return self._factored
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the dense array."""
         jacobian = self._structured.jacobian
         own = tuple(self._size(i) for i in (*jacobian.out, *jacobian.theta))
-        return own if self._done.single or not self._has_batch else (self._batch, *own)
+        return own if self._done.single or not self._has_batch else (self._factored.count, *own)
 
     @property
     def ndim(self) -> int:
@@ -113,8 +111,7 @@ class Block:
 
     @property
     def _title(self) -> str:
-        jacobian = self._structured.jacobian
-        return f"d{jacobian.output}/d{jacobian.parameter}"
+        return self._factored.title
 
     def __repr__(self) -> str:
         axes = ", ".join(self.axes)
@@ -183,194 +180,131 @@ class Block:
         dense = np.asarray(self.dense())  # of one sample of scalars it is a number
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
-    @within_memory
-    def jvp(self, v: Any) -> Values:
-        """Return J v: `[*p]` (inputs: `[B, *in]`) to `[B, *out]`."""
-        jacobian = self._structured.jacobian
-        tangent = self._vector("v", v, jacobian.theta, self._is_input)
-        labels = (*((self._b,) if self._is_input else ()), *jacobian.theta)
-        out = (*((self._b,) if self._has_batch else ()), *jacobian.out)
-        return self._leave(self._contract(tangent, labels, out))
+    # ------------------------------------------------------------ products with vectors
 
     @within_memory
-    def vjp(self, u: Any) -> Values:
-        """Return Σ_b Σ_out u · J: `[B, *out]` to `[*p]`; inputs keep their batch axis."""
-        batch = (self._b,) if self._is_input else ()
-        result = self._back(u, batch)
-        return result[0] if self._is_input and self._done.single else result
+    def jvp(self, v: Any, out: Values | None = None) -> Values:
+        """Return J v: `[*p]` (inputs: `[B, *in]`) to `[B, *out]`.
+
+        Several vectors stand along leading axes of `v`; the result has them too.
+        """
+        return jvp(self.alone, {self._parameter: v}, out, label="v")[0]
 
     @within_memory
-    def per_sample_vjp(self, u: Any) -> Values:
-        """Return Σ_out u · J for every sample: `[B, *out]` to `[B, *p]`."""
-        return self._leave(self._back(u, (self._b,) if self._has_batch else ()))
+    def vjp(self, u: Any, out: Values | None = None) -> Values:
+        """Return Σ_b Σ_out u · J: `[B, *out]` to `[*p]`; inputs keep their batch axis.
+
+        Several vectors stand along leading axes of `u`; the result has them too.
+        """
+        return self._pulled(u, out, per_sample=False)
 
     @within_memory
-    def norm(self) -> Values:
-        """Return the Frobenius norm for every sample, `[B]`."""
-        batch = (self._b,) if self._has_batch else ()
-        terms = self._structured.terms
-        if self._awkward or len(terms) > 1:
-            dense = self._whole()
-            axes = tuple(range(len(batch), dense.ndim))
-            return self._leave(np.sqrt(np.sum(_squared(dense), axis=axes)))
-        total = np.zeros([self._size(i) for i in batch], np.empty(0, self._done.dtype).real.dtype)
-        if terms:
-            names, operands, labels = self._operands(terms[0])
-            squares = [_squared(o) for o in operands]
-            everything = (*batch, *self._structured.jacobian.out, *self._structured.jacobian.theta)
-            total = self._einsum(names, squares, labels, batch, everything)
-        return self._leave(np.sqrt(total))
+    def per_sample_vjp(self, u: Any, out: Values | None = None) -> Values:
+        """Return Σ_out u · J for every sample: `[*lead, B, *out]` to `[*lead, B, *p]`."""
+        return self._pulled(u, out, per_sample=True)
 
-    # ------------------------------------------------------------ einsum over factors
+    @within_memory
+    def norm(self, u: Any = None, out: Values | None = None) -> Values:
+        """Return the Frobenius norm for every sample, or the norm of Σ_out u · J: `[B]`."""
+        return norm(self.alone, u, out)
+
+    @within_memory
+    def per_sample_dot(
+        self, other: Block | None = None, u: Any = None, v: Any = None, out: Values | None = None
+    ) -> Values:
+        """Return Σ J · J̄' over all axes but the batch, `[B]`; `other` is this one if left out.
+
+        With `u` and `v` (`u` if left out), `[B, *out]`, those of the gradients Σ_out u · J and
+        Σ_out v · J'.
+        """
+        return per_sample_dot(self.alone, _theirs(other), u, v, out)
+
+    @within_memory
+    def clipped_vjp(self, u: Any, bound: float, out: Values | None = None) -> Values:
+        """Return Σ_b c_b Σ_out u · J, `[*p]`, with c_b = min(1, bound / |Σ_out u · J_b|)."""
+        (scaled,) = clipping(self.alone, u, bound)
+        return self._pulled(scaled, out, per_sample=False)
+
+    # ------------------------------------------------------------ matrices
+
+    @within_memory
+    def gram(
+        self,
+        other: Block | None = None,
+        diagonal: Diagonal = None,
+        out: Values | None = None,
+    ) -> Values:
+        """Return J J'ᴴ, summed over the parameter: `[B, *out, B', *out']`.
+
+        `diagonal="out"` keeps equal outputs only, `[B, B', *out]`; `diagonal="batch"` equal
+        samples, `[B, *out, *out']`. Inputs contribute for b = b'. Exactly symmetric (hermitian)
+        if `other` is left out. Raises ShapeError if `other` does not fit.
+        """
+        return next(iter(gram(self.alone, _theirs(other), diagonal, out).values()))
+
+    @within_memory
+    def ggn(self, H: Any = None, u: Any = None, out: Values | None = None) -> Values:
+        """Return Σ_b Jᴴ H J, `[*p, *p]`; `[B, *in, *in]` for inputs. `Jacobians.ggn` tells H, u."""
+        name = self._parameter
+        return ggn(self.alone, H, u, mixed=False, out=out)[name, name]
+
+    @within_memory
+    def ggn_diagonal(self, H: Any = None, u: Any = None, out: Values | None = None) -> Values:
+        """Return the diagonal of Σ_b Jᴴ H J, `[*p]`; `[B, *in]` for inputs."""
+        return diagonals(self.alone, H, u, out)[self._parameter]
+
+    @within_memory
+    def ggn_matvec(self, v: Any, H: Any = None, u: Any = None, out: Values | None = None) -> Values:
+        """Return Σ_b Jᴴ H J v: `[*p]` to `[*p]`, with leading axes for several vectors."""
+        found = matvec(self.alone, {self._parameter: v}, H, u)[self._parameter]
+        return handed(self._done, "ggn_matvec", out, found)
+
+    @within_memory
+    def sqrt_ggn(self, H: Any = None, out: Values | None = None) -> Values:
+        """Return S = Lᴴ J, `[B, *out, *p]`, with H = L Lᴴ: Σ_b Σ_out S̄ S is `ggn(H)`."""
+        return next(iter(roots(self.alone, H, out).values()))
+
+    @within_memory
+    def kfac(self, H: Any = None) -> Kronecker:
+        """Return Kronecker factors of `ggn(H)` for a weight used in a matrix product.
+
+        For W of `W @ x` these are `[m, m]`, summed over samples, and `[n, n]`, a mean: their
+        product, rows first, is `ggn(H)` where one is the same for all samples. Axes of θ that
+        have factors in common share one factor; positions along which a weight is shared count as
+        samples. Raises ArgumentError if J is a sum of products.
+        """
+        return kfac(self._factored, curvature(self._factored, H))
+
+    @within_memory
+    def functional_variance(
+        self, Sigma: Any = None, low_rank: Any = None, out: Values | None = None
+    ) -> Values:
+        """Return J Σ Jᴴ, `[B, *out, *out]`; `Jacobians.functional_variance` tells what Σ may be."""
+        name = self._parameter
+        variance, factor = (None if x is None else {name: x} for x in (Sigma, low_rank))
+        return next(iter(variances(self.alone, variance, factor, out).values()))
+
+    @within_memory
+    def solve(self, r: Any, damping: float = 0.0, out: Values | None = None) -> Values:
+        """Return the δ `[*p]` that makes |J δ - r|² + damping |δ|² least, for r `[B, *out]`."""
+        found = solve(self.alone, r, damping)[self._parameter]
+        return handed(self._done, "solve", out, found)
 
     @property
-    def _b(self) -> Index:
-        return _BATCH_INDEX
+    def _parameter(self) -> str:
+        return self._structured.jacobian.parameter
 
     @property
-    def _batch(self) -> int:
-        return self._done.sizes["#B"]
+    def alone(self) -> Selection:
+        """Itself as a selection of one."""
+        return Selection({(self._structured.jacobian.output, self._parameter): self._factored})
+
+    def _pulled(self, u: Any, out: Values | None, *, per_sample: bool) -> Values:
+        given = self.alone.vectors("u", u)
+        return vjp(self.alone, given, per_sample=per_sample, out=out)[self._parameter]
 
     def _size(self, index: Index) -> int:
         return index.dim.evaluate(self._done.sizes)
-
-    @property
-    def _awkward(self) -> bool:
-        """Whether a delta is no tie of two axes and no split: products use the dense array."""
-        out = set(self._structured.jacobian.out)
-        for term in self._structured.terms:
-            seen: set[Index] = set()
-            for delta in term.deltas:
-                number = self._digits(delta)
-                if number is not None and not seen & {number[0], *number[1]}:
-                    seen |= {number[0], *number[1]}
-                    continue
-                ends = [p.bare for p in (delta.left, delta.right)]
-                if None in ends or seen & set(ends) or set(ends) <= out or not set(ends) & out:
-                    return True
-                if ends[0] is not None and ends[1] is not None and ends[0].dim != ends[1].dim:
-                    return True
-                seen |= {e for e in ends if e is not None}
-        return False
-
-    def _operands(self, term: FactoredTerm) -> Pieces:
-        """Return what deltas make of axes, the factor arrays and their axes."""
-        rename: dict[Index, tuple[Index, ...]] = {}
-        out = set(self._structured.jacobian.out)
-        for delta in term.deltas:
-            number = self._digits(delta)
-            if number is not None:
-                rename[number[0]] = number[1]
-                continue
-            ends = [p.bare for p in (delta.left, delta.right) if isinstance(p, Affine) and p.bare]
-            if len(ends) == 2:
-                kept, gone = (ends[0], ends[1]) if ends[0] in out else (ends[1], ends[0])
-                rename[gone] = (kept,)
-        operands, labels = [], []
-        for factor in term.factors:
-            axes = tuple(self._b if i.dim == BATCH else i for i in factor.own)
-            if factor.array is None:
-                shape = tuple(self._size(i) for i in axes)
-                operands.append(np.broadcast_to(np.ones((), self._done.dtype), shape))
-            else:
-                operands.append(np.asarray(self._done.values[factor.array]))
-            labels.append(axes)
-        return rename, operands, labels
-
-    def _digits(self, delta: Delta) -> tuple[Index, tuple[Index, ...]] | None:
-        """Return the axis on one side whose digits are axes on the other, and those in order."""
-        number = number_of(delta)
-        if number is None:
-            return None
-        jacobian = self._structured.jacobian
-        axes, ours, theirs = in_order(number[1]), set(jacobian.out), set(jacobian.theta)
-        if number[0] in ours:
-            ours, theirs = theirs, ours
-        return (number[0], axes) if number[0] in theirs and set(axes) <= ours else None
-
-    def _einsum(
-        self,
-        rename: Mapping[Index, tuple[Index, ...]],
-        operands: Sequence[Values],
-        labels: Sequence[tuple[Index, ...]],
-        result: Sequence[Index],
-        summed: Sequence[Index] = (),
-    ) -> Values:
-        """Contract; axes of `result` or `summed` that no operand has are supplied as ones."""
-        numbers: dict[Index, int] = {}
-
-        def renamed(axes: Sequence[Index]) -> list[Index]:
-            return [new for i in axes for new in rename.get(i, (i,))]
-
-        def number(index: Index) -> int:
-            return numbers.setdefault(index, len(numbers))
-
-        arguments: list[Any] = []
-        present: set[int] = set()
-        for operand, axes in zip(operands, labels, strict=True):
-            own = renamed(axes)
-            codes = [number(i) for i in own]
-            present |= set(codes)
-            if len(own) != len(axes):
-                operand = operand.reshape([self._size(i) for i in own])
-            arguments += [operand, codes]
-        for index in renamed((*result, *summed)):
-            if number(index) not in present:
-                present.add(number(index))
-                arguments += [np.ones(self._size(index), self._done.dtype), [number(index)]]
-        if not arguments:
-            return np.ones((), self._done.dtype)
-        found = np.einsum(*arguments, [number(i) for i in renamed(result)], optimize=True)
-        return np.asarray(found).reshape([self._size(i) for i in result])
-
-    def _contract(
-        self, vector: Values, vector_axes: Sequence[Index], result: Sequence[Index]
-    ) -> Values:
-        """Return the sum over terms of the einsum with one vector."""
-        jacobian = self._structured.jacobian
-        batch = (self._b,) if self._has_batch else ()
-        everything = (*batch, *jacobian.out, *jacobian.theta)
-        if self._awkward:
-            pieces: list[Pieces] = [({}, [self._whole()], [everything])]
-        else:
-            pieces = [self._operands(t) for t in self._structured.terms]
-        total = np.zeros([self._size(i) for i in result], self._done.dtype)
-        for rename, operands, labels in pieces:
-            total = total + self._einsum(
-                rename, [*operands, vector], [*labels, tuple(vector_axes)], result, everything
-            )
-        return total
-
-    def _back(self, u: Any, batch: tuple[Index, ...]) -> Values:
-        jacobian = self._structured.jacobian
-        cotangent = self._vector("u", u, jacobian.out, self._has_batch)
-        axes = (*((self._b,) if self._has_batch else ()), *jacobian.out)
-        return self._contract(cotangent, axes, (*batch, *jacobian.theta))
-
-    def _vector(self, name: str, value: Any, axes: Sequence[Index], batched: bool) -> Values:
-        """Return a checked vector with its batch axis."""
-        try:
-            array = np.asarray(value)
-        except ValueError as error:
-            raise ArgumentError(f"{self._name}: {name} is no array: {error}") from None
-        if array.dtype.kind not in ("fiubc" if self._done.dtype.kind == "c" else "fiub"):
-            wanted = "real numbers, as the arrays were" if array.dtype.kind == "c" else "numbers"
-            raise ArgumentError(f"{self._name}: {name} has dtype {array.dtype}, expected {wanted}")
-        own = tuple(self._size(i) for i in axes)
-        shape = (self._batch, *own) if batched and not self._done.single else own
-        if array.shape != shape:
-            raise ShapeError(f"{self._name}: {name} has shape {array.shape}, expected {shape}")
-        array = array.astype(self._done.dtype, copy=False)
-        return array[np.newaxis] if batched and self._done.single else array
-
-    def _leave(self, array: Values) -> Values:
-        """Take the batch axis off again where one sample was given."""
-        return array[0] if self._has_batch and self._done.single else array
-
-    def _whole(self) -> Values:
-        """Return the dense array with its batch axis."""
-        dense = self.dense()
-        return dense[np.newaxis] if self._has_batch and self._done.single else dense
 
     def _expand(self, kind: str, out: Values | None) -> Values:
         done = self._done
@@ -381,11 +315,7 @@ class Block:
         return result
 
 
-def _squared(array: Values) -> Values:
-    """Return |a|² of every element; a² for real ones."""
-    if array.dtype.kind != "c":
-        return array * array
-    return np.asarray(array.real * array.real + array.imag * array.imag)
-
-
-_BATCH_INDEX = Index("b", BATCH, 0)
+def _theirs(other: Any) -> Selection | None:
+    if other is not None and not isinstance(other, Block):
+        raise ArgumentError(f"other must be one Jacobian, got {type(other).__name__}")
+    return None if other is None else other.alone

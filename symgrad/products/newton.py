@@ -1,0 +1,142 @@
+"""Gauss-Newton forms over all selected Jacobians.
+
+Selection, H -> arrays
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentError
+from symgrad.products.curvature import Curvature, curvature
+from symgrad.products.evaluate import filled
+from symgrad.products.ggn import curved, ggn_block, ggn_diagonal, rooted
+from symgrad.products.gram import mirror
+from symgrad.products.linear import pushed, tangents, vjp
+from symgrad.products.selection import Selection
+from symgrad.products.sides import Factored
+from symgrad.products.terms import Values
+
+Meeting = tuple[int, int, Curvature]
+"""Two outputs by number and the Hessian between them."""
+
+
+def meetings(own: Selection, H: Any, u: Any) -> list[Meeting]:
+    """Return the output Hessians: of every output, or of all pairs where gradients u add up.
+
+    Raises ArgumentError if both H and u are given.
+    """
+    if u is None:
+        given = own.hessians(H)
+        return [(n, n, curvature(own.of(o), given[n])) for n, o in enumerate(own.outputs)]
+    if H is not None:
+        raise ArgumentError("give H or u, not both: with u, H is u uᵀ")
+    vectors = own.vectors("u", u, lead=False)
+    return [
+        (a, b, Curvature(outer=(first.conj(), second)))
+        for a, first in enumerate(vectors)
+        for b, second in enumerate(vectors)
+    ]
+
+
+def ggn(
+    own: Selection, H: Any, u: Any, *, mixed: bool, out: Values | None = None
+) -> dict[tuple[str, str], Values]:
+    """Return `Σ_b J_bᴴ H_b J_b`, `[*p, *q]` for (θ, φ); only (θ, θ) unless `mixed`."""
+    between = meetings(own, H, u)
+    found: dict[tuple[str, str], Values] = {}
+    for first in own.parameters:
+        for second in own.parameters if mixed else (first,):
+            if (second, first) in found and symmetric(H):
+                found[first, second] = _swapped(own, found[second, first], second, first)
+            else:
+                found[first, second] = _block(own, between, first, second, symmetric(H), out)
+    return found
+
+
+def symmetric(H: Any) -> bool:
+    """Whether an output Hessian is sure to be symmetric; arrays need not be."""
+    return H is None or isinstance(H, str)
+
+
+def _block(
+    own: Selection,
+    between: Sequence[Meeting],
+    first: str,
+    second: str,
+    sure: bool,
+    out: Values | None,
+) -> Values:
+    left, right = own.with_respect_to(first), own.with_respect_to(second)
+    apart = left.is_input or right.is_input
+    shape = (*((left.count,) if apart else ()), *left.theta, *right.theta)
+
+    def fill(total: Values) -> None:
+        for a, b, H in between:
+            one, two = own.blocks[own.outputs[a], first], own.blocks[own.outputs[b], second]
+            ggn_block(one, two, H, total)
+        if sure and first == second and total.size:
+            mirror(total.reshape(-1, prod(left.theta), prod(left.theta)))
+
+    single = [0] if apart and left.single else []
+    return filled(left.done, "ggn", out, shape, fill, single=single)
+
+
+def _swapped(own: Selection, array: Values, first: str, second: str) -> Values:
+    rows = len(own.with_respect_to(first).theta)
+    ahead = array.ndim - rows - len(own.with_respect_to(second).theta)
+    axes = (*range(ahead), *range(ahead + rows, array.ndim), *range(ahead, ahead + rows))
+    return np.array(array.conj().transpose(axes), order="C")
+
+
+def diagonals(own: Selection, H: Any, u: Any, out: Values | None = None) -> dict[str, Values]:
+    """Return the diagonal of `Σ_b J_bᴴ H_b J_b`, `[*p]` for every θ; `[B, *in]` for inputs."""
+    between = meetings(own, H, u)
+    found = {}
+    for name in own.parameters:
+        one = own.with_respect_to(name)
+
+        def fill(total: Values, name: str = name) -> None:
+            for a, b, between_outputs in between:
+                left, right = own.blocks[own.outputs[a], name], own.blocks[own.outputs[b], name]
+                ggn_diagonal(left, right, between_outputs, total)
+
+        shape = (one.count, *one.theta) if one.is_input else one.theta
+        single = [0] if one.is_input and one.single else []
+        found[name] = filled(one.done, "ggn_diagonal", out, shape, fill, single=single)
+    return found
+
+
+def matvec(own: Selection, v: Any, H: Any, u: Any) -> dict[str, Values]:
+    """Return `Σ_b J_bᴴ H_b J_b v` for every θ."""
+    images = pushed(own, tangents(own, v))
+    results = [np.zeros_like(y) for y in images]
+    for a, b, between in meetings(own, H, u):
+        left, right = own.of(own.outputs[a]), own.of(own.outputs[b])
+        curved(left, between, right, images[b], results[a])
+    found = vjp(own, [y.conj() for y in results], per_sample=False)
+    return {name: g.conj() for name, g in found.items()}
+
+
+def roots(own: Selection, H: Any, out: Values | None = None) -> dict[tuple[str, str], Values]:
+    """Return `L_bᴴ J_b`, `[B, *out, *p]`, with `H = L Lᴴ`, for every output and θ."""
+    found = {}
+    for a, _, between in meetings(own, H, None):
+        output = own.outputs[a]
+        for name in own.parameters:
+            one = own.blocks[output, name]
+            shape = (*((one.count,) if one.batched else ()), *one.out, *one.theta)
+
+            def fill(total: Values, one: Factored = one, H: Curvature = between) -> None:
+                rooted(one, H, total)
+
+            single = [0] if one.single else []
+            found[output, name] = filled(one.done, "sqrt_ggn", out, shape, fill, single=single)
+    return found
+
+
+__all__ = ["diagonals", "ggn", "matvec", "roots"]
