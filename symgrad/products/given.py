@@ -35,7 +35,8 @@ def vector(
     except ValueError as error:
         raise ArgumentError(f"{jacobian.layer}: {name} is no array: {error}") from None
     if array.dtype.kind not in ("fiubc" if done.dtype.kind == "c" else "fiub"):
-        raise ArgumentError(f"{jacobian.layer}: {name} has dtype {array.dtype}, expected numbers")
+        wanted = "real numbers, as the arrays were" if array.dtype.kind == "c" else "numbers"
+        raise ArgumentError(f"{jacobian.layer}: {name} has dtype {array.dtype}, expected {wanted}")
     shape = (jacobian.count, *own) if batched and not jacobian.single else tuple(own)
     ahead = array.ndim - len(shape)
     if array.shape[max(ahead, 0) :] != shape or (ahead and not lead):
