@@ -6,9 +6,10 @@ Two indices visible at once never share a letter; dims and arrays keep theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 
 from symgrad.dims import Dim
 from symgrad.program import Apply, Index, Program, scalars_of, walk
@@ -65,6 +66,24 @@ class Letters:
                 self.bound[self.used.pop(index)] = index.dim
 
 
+def _remembered(
+    found: Callable[[Program], frozenset[str]],
+) -> Callable[[Program], frozenset[str]]:
+    """Return a function of a program that is asked of one program many times in a row."""
+    last: list[tuple[Program, frozenset[str]]] = []
+
+    @wraps(found)
+    def remembered(program: Program) -> frozenset[str]:
+        known = last[-1] if last else None
+        if known is None or known[0] is not program:
+            known = (program, found(program))
+            last[:] = [known]
+        return known[1]
+
+    return remembered
+
+
+@_remembered
 def taken_names(program: Program) -> frozenset[str]:
     """Return the names that dims, arrays, definitions and functions of a program occupy."""
     names = {a.name for a in program.arrays} | {d.name for d in program.definitions}
@@ -79,6 +98,7 @@ def taken_names(program: Program) -> frozenset[str]:
     return frozenset(names)
 
 
+@_remembered
 def reading_names(program: Program) -> frozenset[str]:
     """Return what no index is called in a formula: names of the program, and Euler's e."""
     plain = frozenset(("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal"))
