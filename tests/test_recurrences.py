@@ -70,7 +70,9 @@ def test_of_no_step_at_all_the_start_remains():
 
 @pytest.mark.parametrize("text", (RNN, LSTM, GRU))
 def test_the_module_does_not_grow_with_the_length(text):
-    sizes = [len(sg.compile(text, dims={"T": length}).source) for length in (3, 300)]
+    sizes = [
+        len(sg.compile(text, dims={"T": length}, check=False).source) for length in (3, 300)
+    ]
     assert abs(sizes[0] - sizes[1]) < 0.02 * sizes[0]
 
 
