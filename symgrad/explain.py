@@ -38,6 +38,8 @@ from symgrad.reading.steps import (
 from symgrad.simplify import closed_forms
 
 Style = Literal["index", "matrix"]
+LONG = 200
+"""More named adjoints, counted for each result, are written in matrix style on request only."""
 
 def require_style(style: str) -> None:
     """Refuse a style there is none of. Raises ArgumentError."""
@@ -247,7 +249,13 @@ class Explanation:
         return [(kind[:1].upper() + kind[1:], steps) for kind, steps in found.items()]
 
     def _matrix_steps(self, with_reasons: bool) -> list[Step]:
+        """Return the results in matrix style; of a deep net only if it is asked for.
+
+        Each result leans on all adjoints above it, so they are long where there are many.
+        """
         kind: Literal["in matrix style"] = "in matrix style"
+        if not with_reasons and sum(len(f.form.named) for f in self.formulas) > LONG:
+            return []
         steps: dict[Step, None] = {}
         for formula in self.formulas:
             written = [formula.matrix(hand) for hand in HANDS]
@@ -266,8 +274,10 @@ class Explanation:
 
     def notation(self) -> tuple[Caption, ...]:
         """Return what the letters and signs mean that the derivation made, only those used."""
-        pulled = next((cotangent(f.form) for f in self.formulas if f.pulled), None)
         matrix = [s.text for s in self._matrix_steps(False)]
+        if not matrix:
+            return captions(self.derivation, self.steps)
+        pulled = next((cotangent(f.form) for f in self.formulas if f.pulled), None)
         return (
             *captions(self.derivation, self.steps),
             *matrix_captions(matrix, pulled, any(f.marked for f in self.formulas)),

@@ -177,3 +177,13 @@ def test_pages_hold_every_result() -> None:
     assert set(explanation._repr_mimebundle_()) == {
         "text/plain", "text/markdown", "text/latex", "text/html"
     }
+
+
+def test_of_a_deep_net_matrix_style_is_written_on_request_only() -> None:
+    blocks = 24
+    text = "\n".join((
+        "x: input[n]", *(f"W{i}: param[n, n]" for i in range(blocks)), "h0 = x",
+        *(f"h{i + 1} = h{i} + tanh(W{i} @ h{i})" for i in range(blocks)),
+    ))  # fmt: skip
+    assert "In matrix style" not in explained(text).text()
+    assert "In matrix style" in explained("x: input[n]\nW: param[m, n]\ny = tanh(W @ x)").text()
