@@ -21,7 +21,7 @@ from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand, TextHand
 from symgrad.reading.latex import LatexHand
 from symgrad.reading.letters import taken_names
-from symgrad.reading.lines import conditions, domains, equation
+from symgrad.reading.lines import conditions, declarations, domains, equation
 from symgrad.reading.masks import with_halves
 from symgrad.reading.mathml import prose
 from symgrad.reading.matrix import jacobian_matrix, named_matrices, read_matrices, vjp_matrix
@@ -211,6 +211,7 @@ class Explanation:
         if style == "matrix" and any(f.pulled for f in self.formulas):
             g = hand.name(cotangent(self.forms[0]))
             lines.append(rf"{g} & \text{{: any array of the shape of the output}}")
+        lines += declarations(self.derivation.program, hand)
         given = conditions(self.derivation.program, hand)
         lines += [rf"\text{{given }} & {text}" for text in given]
         return aligned(dict.fromkeys(lines))

@@ -307,3 +307,22 @@ def test_real_arrays_want_real_vectors() -> None:
 def test_a_real_layer_carries_nothing_for_complex_arrays() -> None:
     assert "complex_" not in compiled("x: input[n]\na: param\ny = a * gelu(exp(x))").source
     assert "_typed" not in compiled("x: input[n]\na: param\ny = a * x").source
+
+
+def test_jacobians_agree_with_jax_in_holomorphic_mode(jac: Any, arrays: dict[str, Any]) -> None:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    jnp = jax.numpy
+
+    def layer(W: Any, x: Any) -> Any:
+        z = W @ x + arrays["b"]
+        s = arrays["s"]
+        h = jax.nn.sigmoid(z) * jnp.exp(-s * z) + jnp.log1p(z / 3) ** 2
+        e = jnp.exp(z)
+        rest = s**h * jnp.exp(x.mean()) + jnp.arctan(h) / jnp.sqrt(2 + s)
+        return jnp.tanh(h) * e / e.sum() + jnp.log(e.sum()) / 2 + rest
+
+    found = jac.jacobian(**arrays)["W"].dense()
+    for sample, x in enumerate(arrays["x"]):
+        expected = jax.jacrev(lambda W, x=x: layer(W, x), holomorphic=True)(arrays["W"])
+        np.testing.assert_allclose(found[sample], expected, rtol=1e-9, atol=1e-11)

@@ -169,3 +169,10 @@ def test_a_binding_is_a_name_or_a_formula():
         sg.derive(DENSE, functions={"σ": np.tanh})
     with pytest.raises(sg.LayerSyntaxError, match="no abstract function"):
         sg.derive(DENSE, functions={"τ": SIGN})
+
+
+def test_latex_says_that_a_slope_is_declared():
+    swish = sg.function(value="z/(1 + exp(-z))", slope="1/(1 + exp(-z))")
+    d = sg.derive("x: input[n]\nW: param[m, n]\ny = σ(W @ x)", functions={"σ": swish})
+    for style in ("index", "matrix"):
+        assert "declared, not derived" in d.latex(style=style)

@@ -7,7 +7,6 @@ where it is the shorter one. For reading only: kernels use forms that stay exact
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import lru_cache
 
 import sympy
@@ -61,8 +60,7 @@ def _forms(function: str, place: int, arity: int, named: bool) -> tuple[Scalar, 
     found: list[Scalar | None] = []
     from_value = getattr(entry, "from_value", None)
     if from_value is not None and place == 0:
-        with suppress(TypeError, NotImplementedError):
-            found.append(from_sympy(from_value(y, *symbols)))
+        found.append(from_sympy(from_value(y, *symbols)))
     if entry.body is not None:
         found.append(_body_slope(entry.body(*symbols), symbols[place]))
     found.append(_BY_VALUE.get((function, place)))
