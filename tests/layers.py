@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
+import numba
 import numpy as np
+import pytest
 
 import symgrad as sg
 from symgrad import build
@@ -139,3 +142,13 @@ def differences(one, theta, step=1e-5):
         columns = np.stack([r[k] for r in results], -1) if results else np.zeros((*y.shape, 0))
         stacked.append(columns.reshape(*y.shape, *own))
     return stacked
+
+
+def unvalidated(text, *, plain=False, **options):
+    """Compile without validation; with `plain` the module runs as plain Python."""
+    if not plain:
+        return sg.compile(text, check=False, **options)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        patch.setattr(numba.config, "DISABLE_JIT", True)
+        return sg.compile(text, check=False, **options)

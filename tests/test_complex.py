@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from itertools import combinations_with_replacement
 from typing import Any
 
 import mpmath
-import numba
 import numpy as np
 import pytest
+from layers import unvalidated
 from mpmath import mp
 
 import symgrad as sg
@@ -155,18 +154,9 @@ def by_numpy(x: Any, W: Any, b: Any, s: Any) -> Any:
     return np.tanh(h) * e / total + np.log(total) / 2 + rest
 
 
-def compiled(text: str, *, plain: bool = False, **options: Any) -> Any:
-    if not plain:
-        return sg.compile(text, check=False, **options)
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        patch.setattr(numba.config, "DISABLE_JIT", True)
-        return sg.compile(text, check=False, **options)
-
-
 @pytest.fixture(scope="module", params=[False, True], ids=["compiled", "plain"])
 def jac(request: pytest.FixtureRequest) -> Any:
-    return compiled(TEXT, wrt="all", plain=request.param)
+    return unvalidated(TEXT, wrt="all", plain=request.param)
 
 
 @pytest.fixture
@@ -261,7 +251,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_analytic_is_refused_by_name(name: str) -> None:
-    jac = compiled(f"x: input[n]\na: param\ny = a * ({REFUSED[name]})")
+    jac = unvalidated(f"x: input[n]\na: param\ny = a * ({REFUSED[name]})")
     x = np.ones((2, 3))
     words = f"x has dtype complex64.*complex64 is not possible here: {name} has no complex kernel"
     for form in (jac.forward, jac.jacobian, jac.module.jac_a):
@@ -276,9 +266,9 @@ def test_what_is_not_analytic_is_refused_by_name(name: str) -> None:
 def test_a_domain_that_is_checked_wants_real_arrays() -> None:
     text = "x: input[n]\na: param\nassert a > 0\ny = a * exp(x)"
     x = np.ones((2, 3)) + 1j
-    assert compiled(text).forward(x, 1.0).dtype == np.complex128
+    assert unvalidated(text).forward(x, 1.0).dtype == np.complex128
     with pytest.raises(sg.ArgumentError, match="a comparison has no complex kernel"):
-        compiled(text, check_domain=True).forward(x, 1.0)
+        unvalidated(text, check_domain=True).forward(x, 1.0)
 
 
 def test_masks_of_indices_and_gathers_take_complex_arrays() -> None:
@@ -286,7 +276,7 @@ def test_masks_of_indices_and_gathers_take_complex_arrays() -> None:
         "t: index(n)\nx: input[n]\nW: param[n, n]\n"
         "A[i, j] = where(i >= j, W[i, j], 0)\ny = tril(A) @ x * x[t] + prod(x)"
     )
-    jac = compiled(text)
+    jac = unvalidated(text)
     rng = np.random.default_rng(2)
     x, W = (rng.normal(size=s) + 1j * rng.normal(size=s) for s in ((2, 3), (3, 3)))
     t = np.array([2, 0])
@@ -299,14 +289,14 @@ def test_masks_of_indices_and_gathers_take_complex_arrays() -> None:
 
 
 def test_real_arrays_want_real_vectors() -> None:
-    jac = compiled("x: input[n]\na: param\ny = a * exp(x)")
+    jac = unvalidated("x: input[n]\na: param\ny = a * exp(x)")
     with pytest.raises(sg.ArgumentError, match="u has dtype complex128, expected real"):
         jac.vjp(np.ones((2, 3)), 1.0, np.ones((2, 3)) * 1j)
 
 
 def test_a_real_layer_carries_nothing_for_complex_arrays() -> None:
-    assert "complex_" not in compiled("x: input[n]\na: param\ny = a * gelu(exp(x))").source
-    assert "_typed" not in compiled("x: input[n]\na: param\ny = a * x").source
+    assert "complex_" not in unvalidated("x: input[n]\na: param\ny = a * gelu(exp(x))").source
+    assert "_typed" not in unvalidated("x: input[n]\na: param\ny = a * x").source
 
 
 def test_jacobians_agree_with_jax_in_holomorphic_mode(jac: Any, arrays: dict[str, Any]) -> None:

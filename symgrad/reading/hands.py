@@ -7,6 +7,7 @@ A hand joins strings; what stands where is decided by the writer.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -102,7 +103,39 @@ def short(at: Sequence[str]) -> bool:
     return all(len(p) == 1 and p != ":" for p in at)
 
 
-class TextHand:
+class LineHand(ABC):
+    """What text and LaTeX write alike, terms and signs on one line."""
+
+    @abstractmethod
+    def relation(self, sign: str) -> str:
+        """Return the sign of a comparison or of logic."""
+
+    def total(self, signed: Sequence[tuple[bool, str]]) -> str:
+        """Return terms joined by their signs."""
+        return plus_and_minus(signed)
+
+    def without_minus(self, text: str) -> str | None:
+        """Return what stands behind a leading minus, or None if there is none."""
+        return text[1:] if text.startswith("-") else None
+
+    def position(self, text: str) -> str:
+        """Return a sum as it stands in a subscript."""
+        return text.replace(" + ", "+").replace(" - ", "-")
+
+    def compared(self, left: str, sign: str, right: str) -> str:
+        """Return a comparison."""
+        return f"{left} {self.relation(sign)} {right}"
+
+    def equation(self, left: str, right: str) -> str:
+        """Return an equation."""
+        return f"{left} = {right}"
+
+    def gathered(self, name: str, at: str) -> str:
+        """Return `E[t]`, the rows of an array that an index array names."""
+        return f"{name}[{at}]"
+
+
+class TextHand(LineHand):
     """Unicode text: `δ_ij (1 - y_i²) x_k`."""
 
     barred = False
@@ -206,18 +239,6 @@ class TextHand:
         """Return `∂y[i]/∂W[j,k]`."""
         return f"∂{output}/∂{wrt}"
 
-    def total(self, signed: Sequence[tuple[bool, str]]) -> str:
-        """Return terms joined by their signs."""
-        return plus_and_minus(signed)
-
-    def without_minus(self, text: str) -> str | None:
-        """Return what stands behind a leading minus, or None if there is none."""
-        return text[1:] if text.startswith("-") else None
-
-    def position(self, text: str) -> str:
-        """Return a sum as it stands in a subscript."""
-        return text.replace(" + ", "+").replace(" - ", "-")
-
     def is_group(self, text: str) -> bool:
         """Whether it stands in parentheses; an element of it, `(S⁻¹)_ij`, does not."""
         return text.startswith("(") and text.endswith(")")
@@ -226,17 +247,9 @@ class TextHand:
         """Return the floor of a quotient."""
         return f"⌊({above})/{below}⌋"
 
-    def compared(self, left: str, sign: str, right: str) -> str:
-        """Return a comparison."""
-        return f"{left} {self.relation(sign)} {right}"
-
     def held(self, ratio: str, names: Sequence[str]) -> str:
         """Return a derivative with what it holds fixed."""
         return f"{ratio} |{{{', '.join(names)}}}"
-
-    def equation(self, left: str, right: str) -> str:
-        """Return an equation."""
-        return f"{left} = {right}"
 
     def where(self, equation: str, condition: str) -> str:
         """Return an equation with the condition under which it holds."""
@@ -245,10 +258,6 @@ class TextHand:
     def element_of(self, name: str, at: Sequence[str]) -> str:
         """Return `y[i,j]`, as it stands in the head of a result."""
         return name + (f"[{','.join(at)}]" if at else "")
-
-    def gathered(self, name: str, at: str) -> str:
-        """Return `E[t]`, the rows of an array that an index array names."""
-        return f"{name}[{at}]"
 
     def at(self, base: str, at: Sequence[str]) -> str:
         """Return an element of what is no name: `softmax(z)_i`, `(S⁻¹)_ij`."""

@@ -13,8 +13,8 @@ from symgrad.reading.hands import (
     LATEX_GREEK,
     RELATIONS,
     SIGNS,
+    LineHand,
     TextHand,
-    plus_and_minus,
     short,
     split_name,
 )
@@ -33,7 +33,7 @@ _LATEX_WHOLE = {
 }
 
 
-class LatexHand:
+class LatexHand(LineHand):
     r"""LaTeX: `\delta_{ij} (1 - y_i^2) x_k`."""
 
     barred = True
@@ -141,18 +141,6 @@ class LatexHand:
         """Return the derivative as a fraction."""
         return rf"\frac{{\partial {output}}}{{\partial {wrt}}}"
 
-    def total(self, signed: Sequence[tuple[bool, str]]) -> str:
-        """Return terms joined by their signs."""
-        return plus_and_minus(signed)
-
-    def without_minus(self, text: str) -> str | None:
-        """Return what stands behind a leading minus, or None if there is none."""
-        return text[1:] if text.startswith("-") else None
-
-    def position(self, text: str) -> str:
-        """Return a sum as it stands in a subscript."""
-        return text.replace(" + ", "+").replace(" - ", "-")
-
     def is_group(self, text: str) -> bool:
         """Whether it begins with a parenthesis."""
         return text.startswith(("(", r"\left("))
@@ -161,17 +149,9 @@ class LatexHand:
         """Return the floor of a quotient."""
         return rf"\lfloor {self.quotient(above, below, True)} \rfloor"
 
-    def compared(self, left: str, sign: str, right: str) -> str:
-        """Return a comparison."""
-        return f"{left} {self.relation(sign)} {right}"
-
     def held(self, ratio: str, names: Sequence[str]) -> str:
         """Return a derivative with what it holds fixed."""
         return rf"\left.{ratio}\right|_{{{', '.join(names)}}}"
-
-    def equation(self, left: str, right: str) -> str:
-        """Return an equation."""
-        return f"{left} = {right}"
 
     def where(self, equation: str, condition: str) -> str:
         """Return an equation with the condition under which it holds."""
@@ -180,10 +160,6 @@ class LatexHand:
     def element_of(self, name: str, at: Sequence[str]) -> str:
         """Return an element, as it stands in the head of a result."""
         return self.indexed(name, at)
-
-    def gathered(self, name: str, at: str) -> str:
-        """Return the rows of an array that an index array names."""
-        return f"{name}[{at}]"
 
     def at(self, base: str, at: Sequence[str]) -> str:
         """Return an element of what is no name."""
