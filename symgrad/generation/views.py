@@ -40,6 +40,8 @@ def owners(found: Mapping[str, str]) -> dict[str, str]:
 def _viewed(definition: Definition, shapes: Mapping[str, tuple[Dim, ...]]) -> str | None:
     if not isinstance(definition.body, tuple) or len(definition.body) != 1:
         return None
+    if definition.body[0].bound:
+        return None  # a sum, even of what its index does not stand in: so many times that
     work = job(definition, definition.body[0])
     if not work.covers or len(work.factors) != 1:
         return None
