@@ -16,8 +16,8 @@ SEEDS = range(5)
 
 FINDINGS = {
     "a sum of what its index does not stand in is no view": (
-        "U: param[m]\nc: const = 0.5\na: param\ny = tanh(sum[k: 3](a) + sum[k: 2](c)) * U\n"
-        "z[i] = sum[k: 3](U[i])\nreturn y, z\n"
+        "U: param[m]\nc: const = 0.5\na: param\ny = tanh(sum[k: 3](a)) * U\n"
+        "z[i] = exp(sum[k: 3](U[i])) + tanh(sum[k: 2](c))\nreturn y, z\n"
     ),
     "an extremum over two axes of each row keeps the rows apart":
         "b: param[n, n, 2]\ny[j] = min(b[j], axis=None)\n",
