@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from symgrad.dims import ONE, Dim
 from symgrad.generation.nests import job
-from symgrad.program import Access, Affine, Definition, Position
+from symgrad.program import Access, Affine, Definition, Position, indices_of
 
 
 def views(
@@ -40,14 +40,14 @@ def owners(found: Mapping[str, str]) -> dict[str, str]:
 def _viewed(definition: Definition, shapes: Mapping[str, tuple[Dim, ...]]) -> str | None:
     if not isinstance(definition.body, tuple) or len(definition.body) != 1:
         return None
-    if definition.body[0].bound:
-        return None  # a sum, even of what its index does not stand in: so many times that
     work = job(definition, definition.body[0])
     if not work.covers or len(work.factors) != 1:
         return None
     (access,) = work.factors
     if not isinstance(access, Access) or access.array not in shapes:
         return None
+    if not set(work.bound) <= set(indices_of(access)):
+        return None  # a sum of what its index does not stand in: so many times that
     here = _place(work.at, tuple(i.dim for i in definition.indices))
     there = _place(access.at, shapes[access.array])
     return access.array if here is not None and here == there else None
