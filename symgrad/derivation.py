@@ -28,6 +28,7 @@ class Jacobian:
     `out` and `theta` hold no batch index; `batched` says whether a batch axis comes first.
     Terms read forward definitions, declared arrays and `Derivation.adjoints`; each term is
     a sum over `bound` of deltas, guards and accesses or scalar functions of them.
+    A second derivative is by `parameter` and then by `beside`; `theta` has the axes of both.
     """
 
     output: str
@@ -35,6 +36,7 @@ class Jacobian:
     out: tuple[Index, ...]
     theta: tuple[Index, ...]
     terms: tuple[Term, ...]
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ deltas times one array is named, so depth costs linearly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.algebra.local import Local
@@ -21,29 +22,41 @@ from symgrad.program import Affine, Definition, Delta, Program, Supply, Term
 def derive(program: Program, selection: Selection) -> Derivation:
     """Return the Jacobians of all outputs with respect to all selected arrays."""
     prepared, names, supply = prepare(program)
+    return sweep_back(prepared, selection, names, supply, prepared.outputs)
+
+
+def sweep_back(
+    program: Program,
+    selection: Selection,
+    names: Names,
+    supply: Supply,
+    sources: Sequence[str],
+    prefix: str = "G",
+) -> Derivation:
+    """Return the Jacobians of some definitions of a program that is prepared; one sweep each."""
     adjoints: list[Definition] = []
     owners: list[tuple[str, str, str]] = []
     jacobians: list[Jacobian] = []
     locals_: dict[str, Local] = {}
     shared: dict[object, str] = {}
-    for output in program.outputs:
+    for source in sources:
         sweep = Sweep(
-            prepared, selection, supply, names, "G", factored=True, locals_=locals_, shared=shared
+            program, selection, supply, names, prefix, factored=True, locals_=locals_, shared=shared
         )
-        axes = own_indices(prepared, output)
+        axes = own_indices(program, source)
         out = tuple(supply.fresh(i.name, i.dim) for i in axes)
         seed = Term(
             (), tuple(Delta(Affine.of(o), Affine.of(i)) for o, i in zip(out, axes, strict=True))
         )
-        sweep.tag = f"{output}_" if len(program.outputs) > 1 else ""
-        results = sweep.run({output: seed}, out, per_sample=True)
+        sweep.tag = f"{source}_" if len(sources) > 1 else ""
+        results = sweep.run({source: seed}, out, per_sample=True)
         adjoints += sweep.definitions
-        owners += [(name, output, array) for name, array in sweep.owners]
+        owners += [(name, source, array) for name, array in sweep.owners]
         for parameter in selection.names:
             theta, terms = results[parameter]
-            jacobians.append(Jacobian(output, parameter, out, theta, terms))
+            jacobians.append(Jacobian(source, parameter, out, theta, terms))
     return Derivation(
-        prepared, selection, tuple(adjoints), tuple(owners), tuple(jacobians), supply.serial
+        program, selection, tuple(adjoints), tuple(owners), tuple(jacobians), supply.serial
     )
 
 

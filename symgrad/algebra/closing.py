@@ -27,7 +27,7 @@ def finish(
     for term in terms:
         tied = tie(outputs_first(term, sweep.out), sweep.out, theta)
         simple.append(_product(sweep, name, tied, theta))
-    return _merged(sweep, name, simple, theta)
+    return merged(sweep, f"J_{sweep.tag}{name}", simple, (*sweep.out, *theta))
 
 
 def _product(sweep: Sweep, name: str, term: Term, theta: tuple[Index, ...]) -> Term:
@@ -59,8 +59,8 @@ def _product(sweep: Sweep, name: str, term: Term, theta: tuple[Index, ...]) -> T
     return Term((), (*deltas, *guards, *factors))
 
 
-def _merged(
-    sweep: Sweep, name: str, terms: Sequence[Term], theta: tuple[Index, ...]
+def merged(
+    sweep: Sweep, wish: str, terms: Sequence[Term], free: Sequence[Index]
 ) -> tuple[Term, ...]:
     """Add up terms of one structure that are no outer products: they are one array."""
     kept: list[Term] = []
@@ -76,6 +76,6 @@ def _merged(
         if len(group) == 1:
             kept.append(Term((), (*tied, *group[0].factors)))
         else:
-            access = sweep.name_sum(f"J_{sweep.tag}{name}", group, (*sweep.out, *theta))
+            access = sweep.name_sum(wish, group, free)
             kept.append(Term((), (*tied, access)))
     return tuple(kept)
