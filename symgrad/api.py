@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any, Union
 
 from symgrad import build as building
+from symgrad.assemble import assemble, derived
 from symgrad.builder import Expression
 from symgrad.check import check as check_layer
 from symgrad.compiled import Compiled
 from symgrad.declare import with_formulas, with_slopes
-from symgrad.derive import derive as derive_program
 from symgrad.dims import Dim
 from symgrad.emit import Source, emit
 from symgrad.errors import ArgumentError, CodegenError, ShapeError, SymgradError
 from symgrad.explain import Explanation, explain
 from symgrad.form import Forms
-from symgrad.forms import forms
 from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
 from symgrad.load import is_path, load
@@ -31,6 +30,7 @@ from symgrad.options import (
     abstract_calls,
     beside_of,
     bindings_of,
+    order_of,
     require_replaceable,
     sizes_of,
     stage_of,
@@ -94,16 +94,19 @@ def derive(
     *,
     functions: Mapping[str, Any] | None = None,
     dims: Dims | None = None,
+    order: int = 1,
     **beside: Any,
 ) -> Explanation:
     """Derive the closed forms of all outputs with respect to `wrt`; nothing is compiled.
 
-    `dims={"m": 1}` fixes sizes: axes of length 1 lose their index and their delta. `inputs`,
-    `params`, `consts` and `name` may stand beside a text, as in `layer`.
+    `dims={"m": 1}` fixes sizes: axes of length 1 lose their index and their delta. With `order=2`
+    second derivatives are among the results, `d["W", "b"]`. `inputs`, `params`, `consts` and
+    `name` may stand beside a text, as in `layer`.
     """
     read = layer(layer_, **beside_of(derive, beside))
+    order = order_of(order)
     program, _ = _program(read, functions, dims)
-    return explain(derive_program(program, select(program, wrt, read.aliases)))
+    return explain(derived(program, select(program, wrt, read.aliases), order))
 
 
 def compile(
@@ -134,17 +137,17 @@ def compile(
     Raises any SymgradError.
     """
     read = layer(layer_, **beside_of(compile, beside))
-    if order != 1:
-        raise CodegenError(f"order={order} is not supported yet", hint="use order=1")
+    order = order_of(order)
     target, seed = target_of(path, force=force), whole(seed, "seed", 0)
     if target is not None and not force:
         require_replaceable(report_beside(target))
     program, options = _program(read, functions, dims)
     _require_bound(program, read)
-    derivation = derive_program(program, select(program, wrt, read.aliases))
-    made = forms(derivation, check_domain=check_domain)
+    made = assemble(program, select(program, wrt, read.aliases), order, check_domain=check_domain)
+    if order == 2:
+        options["order"] = 2
     if recompute is not None:
-        again = recomputed(derivation.program, recompute)
+        again = recomputed(made.derivation.program, recompute)
         made, options = trade(made, again), {**options, "recompute": again}
     source = _emit(made, options, None)
     report = None
@@ -258,7 +261,9 @@ def _from_module(path: str) -> Compiled:
         raise _damaged(path, f"it has no {missing[0]}")
     read = parse(str(module.LAYER), name=Path(path).stem)
     program, options = _program(read, module.OPTIONS["functions"], module.OPTIONS["dims"])
-    made = forms(derive_program(program, select(program, list(module.WRT))))
+    order = module.OPTIONS.get("order", 1)
+    options = {**options, "order": 2} if order == 2 else options
+    made = assemble(program, select(program, list(module.WRT)), order)
     again = module.OPTIONS.get("recompute")
     if again is not None:
         made, options = trade(made, again), {**options, "recompute": again}
@@ -337,6 +342,7 @@ def show_stage(
     wrt: Wrt = "params",
     functions: Mapping[str, Any] | None = None,
     dims: Dims | None = None,
+    order: int = 1,
 ) -> str:
     """Return what a stage of the compiler makes of a layer, as text.
 
@@ -349,14 +355,15 @@ def show_stage(
     program, options = _program(read, functions, dims)
     if stage == "check":
         return show(program)
-    derivation = derive_program(program, select(program, wrt, read.aliases))
+    selection, order = select(program, wrt, read.aliases), order_of(order)
+    derivation = derived(program, selection, order)
     if stage == "derive":
         definitions = (*derivation.program.definitions, *derivation.adjoints)
         jacobians = "\n".join(show_jacobian(j, derivation.program) for j in derivation.jacobians)
         return f"{show(replace(derivation.program, definitions=definitions))}\n{jacobians}"
     if stage == "simplify":
         return str(explain(derivation))
-    made = forms(derivation)
+    made = assemble(program, selection, order)
     if stage == "plan":
         parts = (("the outputs", made.forward), ("the factors of all Jacobians", made.factors))
         return "\n\n".join(
@@ -364,7 +371,7 @@ def show_stage(
             for title, form in parts
         )
     _require_bound(program, read)
-    return _emit(made, options, None).text
+    return _emit(made, {**options, "order": 2} if order == 2 else options, None).text
 
 
 __all__: Sequence[str] = ("check", "compile", "derive", "layer", "load", "show_stage")

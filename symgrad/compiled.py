@@ -21,10 +21,12 @@ from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
 from symgrad.generation.publics import form_names, own_name
+from symgrad.generation.publics_twice import hessian_functions
 from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
 from symgrad.products.sides import Factored
 from symgrad.program import BATCH
+from symgrad.second_pass import SecondOrder, own_copies
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Pass
 from symgrad.syntax import Layer
@@ -32,7 +34,7 @@ from symgrad.validate import Report
 
 
 @dataclass(slots=True)
-class Compiled:
+class Compiled(SecondOrder):
     """What `compile` returns; `wrt` are the arrays it differentiates by, in declared order."""
 
     layer: Layer
@@ -40,7 +42,7 @@ class Compiled:
     module: ModuleType
     path: Path
     source: str
-    captions: Mapping[tuple[str, str], Caption]
+    captions: Mapping[tuple[str, ...], Caption]
     report: Report | None
     wrt: tuple[str, ...]
     _batched: bool = field(init=False, repr=False)
@@ -114,11 +116,11 @@ class Compiled:
     def jacobian(self, /, *args: Any, **kwargs: Any) -> Jacobians:
         """Return all selected Jacobians, structured, from one pass; nothing dense is built."""
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
-        arrays = _own(arrays)
+        arrays = own_copies(arrays)
         module = self.module
-        checked, sizes, dtype, single = module._door(*self._doorwise(arrays, keywords))
+        checked, sizes, dtype, single = self.checked(arrays, keywords)
         values = module._sweep(checked, sizes, dtype)
-        done = Pass(module, checked, self._known(sizes), sizes, dtype, single, values)
+        done = Pass(module, checked, self.sizes_by_name(sizes), sizes, dtype, single, values)
         blocks = {
             key: Block(Factored(self.name, structured, done, self._batched, is_input), words, done)
             for key, structured, words, is_input in self._table
@@ -151,8 +153,8 @@ class Compiled:
                     "jacobian, or sum=True"
                 )
         shape_of = [tuple(i.dim for i in self._own(o)) for o in program.outputs]
-        _, sizes, _, single = self.module._door(*self._doorwise(arrays, keywords))
-        known = self._known(sizes)
+        _, sizes, _, single = self.checked(arrays, keywords)
+        known = self.sizes_by_name(sizes)
         ones = []
         for dims in shape_of:
             own = tuple(d.evaluate(known) for d in dims)
@@ -168,7 +170,7 @@ class Compiled:
         `pull` evaluates no definition again, except those that `recompute=` named.
         """
         arrays, keywords, _ = self._bind("pullback", args, kwargs)
-        arrays = _own(arrays)
+        arrays = own_copies(arrays)
         value, back = self.module.pullback(*arrays, **keywords)
 
         def pull(u: Any) -> dict[str, Any]:
@@ -203,8 +205,10 @@ class Compiled:
         return self.module.jvp(*arrays, extra[0], **keywords)
 
     def __getattr__(self, name: str) -> Any:
-        """Give the module's `jac_θ`, `jac_θ_compact` and `jac_θ_factors`."""
+        """Give the module's `jac_θ` and `hess_θ_φ`, with `_compact` and `_factors`."""
         if name.startswith("jac_") and name in form_names(self.forms, self.wrt):
+            return partial(self._form, name)
+        if name.startswith("hess_") and name in hessian_functions(self.forms, self.wrt):
             return partial(self._form, name)
         message = f"the compiled layer {self.name!r} has no {name!r}"
         if name.startswith("jac_"):
@@ -281,7 +285,12 @@ class Compiled:
             for a in self.forms.program.arrays
         ]
 
-    def _known(self, sizes: Sequence[int]) -> dict[str, int]:
+    def checked(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Return what the module's door does: checked arrays, sizes, dtype, if one sample."""
+        return self.module._door(*self._doorwise(arrays, keywords))
+
+    def sizes_by_name(self, sizes: Sequence[int]) -> dict[str, int]:
+        """Return the lengths of dims."""
         return dict(zip(self._sizes, sizes, strict=True))
 
     def _own(self, output: str) -> tuple[Any, ...]:
@@ -323,15 +332,10 @@ def _again(
     path: Path,
     layer: Layer,
     forms: Forms,
-    captions: Mapping[tuple[str, str], Caption],
+    captions: Mapping[tuple[str, ...], Caption],
     report: Report | None,
     wrt: tuple[str, ...],
 ) -> Compiled:
     """Return a compiled layer that was pickled; kernels that the cache holds are not made anew."""
     module, file = building.again(source, path)
     return Compiled(layer, forms, module, file, source, captions, report, wrt)
-
-
-def _own(arrays: Sequence[Any]) -> list[Any]:
-    """Return copies, so that a later step in place on the caller's arrays changes no result."""
-    return [a.copy() if isinstance(a, np.ndarray) else a for a in arrays]

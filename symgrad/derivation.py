@@ -53,9 +53,10 @@ class Derivation:
     jacobians: tuple[Jacobian, ...]
     serial: int
 
-    def jacobian(self, output: str, parameter: str) -> Jacobian:
-        """Return the Jacobian of one output with respect to one selected array."""
+    def jacobian(self, output: str, parameter: str, beside: str = "") -> Jacobian:
+        """Return the derivative of one output with respect to one selected array, or to two."""
         for jacobian in self.jacobians:
-            if (jacobian.output, jacobian.parameter) == (output, parameter):
+            own = (jacobian.output, jacobian.parameter, jacobian.beside)
+            if own == (output, parameter, beside):
                 return jacobian
-        raise KeyError((output, parameter))
+        raise KeyError((output, parameter, beside))

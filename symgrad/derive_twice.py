@@ -15,7 +15,7 @@ from symgrad.algebra.contract import contract
 from symgrad.algebra.names import Names
 from symgrad.algebra.renaming import apart
 from symgrad.algebra.sweep import Sweep, depends
-from symgrad.algebra.terms import is_inner, outputs_first, tie
+from symgrad.algebra.terms import outputs_first, tie
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.derive import sweep_back
 from symgrad.errors import InternalError
@@ -26,7 +26,6 @@ from symgrad.program import (
     Delta,
     Guard,
     Index,
-    Position,
     Program,
     Scalar,
     Supply,
@@ -37,9 +36,9 @@ from symgrad.program import (
 
 
 def derive_twice(first: Derivation) -> Derivation:
-    """Return the second derivatives of all outputs by all pairs of selected arrays.
+    """Return the derivation with the second derivatives of all outputs by all pairs of arrays.
 
-    Of a pair only the order in declared order is there: the other has its axes exchanged.
+    Of a pair only the order as declared is there: the other has its axes exchanged.
     """
     twice = Twice.of(first)
     names = first.selection.names
@@ -51,8 +50,9 @@ def derive_twice(first: Derivation) -> Derivation:
     )
     adjoints = (*first.adjoints, *twice.definitions)
     owners = (*first.adjoint_of, *twice.owners)
+    jacobians = (*first.jacobians, *found)
     return Derivation(
-        first.program, first.selection, adjoints, owners, found, twice.supply.serial
+        first.program, first.selection, adjoints, owners, jacobians, twice.supply.serial
     )
 
 
@@ -141,7 +141,7 @@ class Twice:
         jacobian = self.slopes.get((access.array, beside))
         if jacobian is None:
             return
-        mapping: dict[Index, Position] = dict(zip(jacobian.out, at, strict=True))
+        mapping = {i: p for i, p in zip(jacobian.out, at, strict=True) if isinstance(p, Affine)}
         mapping |= {i: Affine.of(j) for i, j in zip(jacobian.theta, theta, strict=True)}
         for term in jacobian.terms:
             yield tuple(substitute(f, mapping) for f in term.factors)

@@ -23,6 +23,7 @@ from symgrad.generation.drivers import Drivers
 from symgrad.generation.fold import fold, fold_prose
 from symgrad.generation.layout import template
 from symgrad.generation.publics import publics
+from symgrad.generation.publics_twice import publics_twice
 from symgrad.generation.write_kernel import code_name
 from symgrad.program import Array
 from symgrad.version import __version__
@@ -45,7 +46,7 @@ class Source:
 
     name: str
     text: str
-    captions: Mapping[tuple[str, str], Caption]
+    captions: Mapping[tuple[str, ...], Caption]
 
 
 def emit(
@@ -58,12 +59,14 @@ def emit(
     """Return the module that evaluates all forms."""
     program = forms.program
     has_batch = any(a.batched for a in program.arrays)
+    twice = forms.curvature.structured if forms.curvature is not None else ()
     captions = {
-        (s.jacobian.output, s.jacobian.parameter): caption(s, has_batch) for s in forms.structured
+        (s.jacobian.output, *s.pair.split(", ")): caption(s, has_batch)
+        for s in (*forms.structured, *twice)
     }
     several = len(program.outputs) > 1
-    keyed = {(pair if several else pair[1]): words for pair, words in captions.items()}
-    offered, door, drivers = publics(forms), _door(forms), Drivers(forms)
+    keyed = {_key(pair, several): words for pair, words in captions.items()}
+    offered, door, drivers = [*publics(forms), *publics_twice(forms)], _door(forms), Drivers(forms)
     driving = drivers.texts()
     aliases = []
     for name in (a.name for a in program.arrays if a.name.startswith("_")):
@@ -103,6 +106,13 @@ def emit(
         helpers=(*helpers, *aliases),
     )
     return Source(program.name, text.rstrip("\n") + "\n", captions)
+
+
+def _key(pair: tuple[str, ...], several: bool) -> str | tuple[str, ...]:
+    """Return what users call a derivative: θ, or a tuple with the output if there are several."""
+    if several:
+        return pair
+    return pair[1] if len(pair) == 2 else pair[1:]
 
 
 def _door(forms: Forms) -> str:

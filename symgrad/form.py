@@ -86,6 +86,19 @@ class Structured:
     key: str
 
     @property
+    def title(self) -> str:
+        """`dy/dW`, or `d²y/dW db`."""
+        jacobian = self.jacobian
+        if jacobian.beside:
+            return f"d²{jacobian.output}/d{jacobian.parameter} d{jacobian.beside}"
+        return f"d{jacobian.output}/d{jacobian.parameter}"
+
+    @property
+    def pair(self) -> str:
+        """The arrays it is by: `W`, or `W, b`."""
+        return ", ".join(n for n in (self.jacobian.parameter, self.jacobian.beside) if n)
+
+    @property
     def positions(self) -> tuple[Lookup, ...]:
         """The data by whose values deltas tie axes; `factors()` holds those arrays too."""
         deltas = [d for term in self.terms for d in term.deltas]
@@ -97,6 +110,20 @@ class Structured:
         """The arrays that its terms read, positions that are data included."""
         scalars = [f for term in self.jacobian.terms for f in term.factors]
         return tuple(dict.fromkeys(a for s in scalars for a in arrays_of(s)))
+
+
+@dataclass(frozen=True, slots=True)
+class Curvature:
+    """All forms of second derivatives; of a pair of arrays only the order as declared is there.
+
+    `factors` makes the arrays that `structured` read, `hvp` is {θ: Σ u · ∂²y · t}, `summed`
+    {(θ, φ): Σ_b Σ_out u · ∂²y}.
+    """
+
+    structured: tuple[Structured, ...]
+    factors: Form
+    hvp: Form
+    summed: Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +145,4 @@ class Forms:
     serial: int
     domain: Form | None = None
     trade: Trade | None = None
+    curvature: Curvature | None = None

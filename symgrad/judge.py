@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ from symgrad import build as building
 from symgrad.emit import Source
 from symgrad.errors import ValidationError
 from symgrad.form import Forms
+from symgrad.judge_twice import compare_twice
 from symgrad.program import Program
 from symgrad.proof.interpret import evaluate_jacobian, interpret
 from symgrad.validate import Report, validate
+
+UNCOMPARED = "second derivatives were not compared: they are too large at the sizes stated"
 
 
 def validated(made: Forms, source: Source, seed: int) -> Report:
@@ -80,10 +84,10 @@ def compare(
                 derivation, j.output, j.parameter, arrays, precision=50
             )
             for j in derivation.jacobians
-            if j.parameter in names
+            if j.parameter in names and not j.beside
         }
 
-    return validate(
+    report = validate(
         made.program,
         jacobian_of,
         names,
@@ -92,6 +96,12 @@ def compare(
         batch=batch,
         exactly=exactly if exact else None,
     )
+    if made.curvature is None:
+        return report
+    second = compare_twice(made, module, names, seed, batch, sizes, exact)
+    if second is None:
+        return replace(report, notes=(*report.notes, UNCOMPARED))
+    return replace(report, agreements=(*report.agreements, *second.agreements))
 
 
 def _require_value(program: Program, arrays: dict[str, Any], values: Sequence[Any]) -> None:

@@ -134,6 +134,15 @@ def whole(value: object, what: str, least: int | None = None) -> int:
     return number
 
 
+def order_of(value: object) -> int:
+    """Return up to which order derivatives are wanted. Raises ArgumentError."""
+    order = whole(value, "order", 1)
+    if order > 2:
+        hint = "order=2 gives Jacobians and Hessians"
+        raise ArgumentError(f"order={order} is not supported", hint=hint)
+    return order
+
+
 def target_of(path: object, kind: str = "module", *, force: bool = False) -> Path | None:
     """Return where something is to be written; raise ArgumentError if it cannot or must not be.
 

@@ -78,6 +78,16 @@ class Block:
         return self._factored
 
     @property
+    def pair(self) -> str:
+        """The array it is by; of a second derivative both: `W, b`."""
+        return self._structured.pair
+
+    @property
+    def output(self) -> str:
+        """The output it is of."""
+        return self._structured.jacobian.output
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the dense array."""
         jacobian = self._structured.jacobian

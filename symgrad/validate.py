@@ -60,6 +60,12 @@ class Agreement:
     kinks: int
     ok: bool
 
+    @property
+    def title(self) -> str:
+        """`dy/dW`, or `d²y/dW db` where a Jacobian was differentiated."""
+        slash = "" if self.output.startswith("²") else "/"
+        return f"d{self.output}{slash}d{self.parameter}"
+
     def verdict(self, several: bool) -> str:
         """Say how it went in a few words; with `several` oracles, against which."""
         if not self.ok:
@@ -99,7 +105,7 @@ class Report:
         rows = [("derivative", "max error", "relative", "at", "entries", "kinks", "")]
         rows += [
             (
-                f"d{a.output}/d{a.parameter}",
+                a.title,
                 f"{a.max_error:.1e}",
                 f"{a.max_relative:.1e}",
                 "[" + ",".join(map(str, a.where)) + "]",
@@ -154,7 +160,7 @@ class Report:
         worst = wrong[0]
         others = f" (and {len(wrong) - 1} more derivatives disagree)" if len(wrong) > 1 else ""
         raise ValidationError(
-            f"{layer}: d{worst.output}/d{worst.parameter} at {list(worst.where)} is "
+            f"{layer}: {worst.title} at {list(worst.where)} is "
             f"{worst.analytic:.12g}, but {worst.oracle} says {worst.expected:.12g}{others}",
             hint="this is a fault of the derivation, not of your layer; please report it",
         )

@@ -6,7 +6,7 @@ Output axes that deltas tie to the parameter's are left out of the compact array
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from symgrad.algebra.names import Names
@@ -28,17 +28,21 @@ from symgrad.program import (
     rebuild,
 )
 
-LETTERS = ("G", "h", "k", "l", "q", "r")
+LETTERS = ("G", "h", "f", "g", "e", "d")
 
 
 def keyed(program: Program, found: Sequence[Structured]) -> tuple[Structured, ...]:
     """Give every Jacobian a key: its parameter's name, after its output's if there are several."""
-    if len(program.outputs) == 1:
-        return tuple(found)
+    return tuple(found) if len(program.outputs) == 1 else unique_keys(found, ())
+
+
+def unique_keys(found: Sequence[Structured], taken: Collection[str]) -> tuple[Structured, ...]:
+    """Give every derivative a key that none of those `taken` is: the names it is made of."""
     table: dict[str, Structured] = {}
     for structured in found:
-        key = f"{structured.jacobian.output}_{structured.jacobian.parameter}"
-        while key in table:
+        jacobian = structured.jacobian
+        key = "_".join(n for n in (jacobian.output, jacobian.parameter, jacobian.beside) if n)
+        while key in table or key in taken:
             key += "_"
         table[key] = replace(structured, key=key)
     return tuple(table.values())
@@ -58,8 +62,9 @@ def structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Struc
     tied = {*mapping, *counted}
     untied = tuple(i for i in jacobian.theta if i not in tied)
     first = _batch_of(derivation, jacobian)
+    name = "_".join(n for n in (jacobian.parameter, jacobian.beside) if n)
     dense = Definition(
-        names.new(f"J_{jacobian.parameter}"),
+        names.new(f"{'H' if jacobian.beside else 'J'}_{name}"),
         (*first, *jacobian.out, *jacobian.theta),
         jacobian.terms,
         written=False,
@@ -73,7 +78,7 @@ def structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Struc
         )
         kept = tuple(_read_by_out(t, mapping) for t in kept)
         compact = Definition(
-            names.new(f"C_{jacobian.parameter}"),
+            names.new(f"C_{name}"),
             (*first, *jacobian.out, *untied),
             kept,
             written=False,

@@ -6,7 +6,7 @@ All take the checked arrays and their sizes as tuples and unpack what they use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.algebra.declared import expand
@@ -14,7 +14,7 @@ from symgrad.algebra.order import needed
 from symgrad.algebra.segments import Record, Run
 from symgrad.algebra.weights import even_out
 from symgrad.dims import Dim
-from symgrad.form import Form, Forms, Structured
+from symgrad.form import Curvature, Form, Forms, Structured
 from symgrad.generation.analytic import real_only
 from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold
@@ -51,6 +51,8 @@ class Drivers:
             self.back(self.forms.vjp_per_sample, "_back_per_sample"),
             self.tangent(),
         ]
+        if self.forms.curvature is not None:
+            texts += self.twice(self.forms.curvature)
         if self.forms.domain is not None:
             texts.append(self.domain(self.forms.domain))
         return texts
@@ -67,14 +69,27 @@ class Drivers:
             p: {a for s in self.forms.structured if s.jacobian.parameter == p for a in s.arrays}
             for p in self.forms.derivation.selection.names
         }
-        kept = {a for arrays in wanted.values() for a in arrays} | set(self.forms.program.outputs)
+        title = "Return the arrays that Jacobians are made of; `until` names one to stop at."
+        definitions, outputs = self.forms.factors.definitions, self.forms.program.outputs
+        return self.sweep_for(wanted, definitions, "_sweep", title, outputs)
+
+    def sweep_for(
+        self,
+        wanted: Mapping[str, set[str]],
+        definitions: Sequence[Definition],
+        name: str,
+        title: str,
+        handed: Collection[str] = (),
+    ) -> str:
+        """Return a driver of the arrays that are `wanted`, by what wants them, and of `handed`."""
+        kept = {a for arrays in wanted.values() for a in arrays} | set(handed)
         declared = tuple(a.name for a in self.forms.program.arrays)
         done: set[str] = set()
         lines = ["v = {}"]
-        steps = self.steps(self.forms.factors.definitions, keep=sorted(kept), handed=sorted(kept))
+        steps = self.steps(definitions, keep=sorted(kept), handed=sorted(kept))
         for writes, step in [(declared, []), *steps]:
             lines += step
-            lines += [f'v["{name}"] = {code_name(name)}' for name in writes if name in kept]
+            lines += [f'v["{n}"] = {code_name(n)}' for n in writes if n in kept]
             done |= set(writes)
             ready = [p for p, arrays in wanted.items() if arrays <= done]
             wanted = {p: arrays for p, arrays in wanted.items() if p not in ready}
@@ -82,8 +97,7 @@ class Drivers:
         if lines[-1] == "    return v":
             del lines[-2:]
         lines.append("return v")
-        title = "Return the arrays that Jacobians are made of; `until` names one to stop at."
-        return self.function("_sweep", "arrays, sizes, dtype, until=None", title, lines)
+        return self.function(name, "arrays, sizes, dtype, until=None", title, lines)
 
     def expand(self, structured: Structured, definition: Definition, kind: str) -> str:
         """Return the driver that makes a Jacobian dense or compact from its factors."""
@@ -92,7 +106,7 @@ class Drivers:
         declared = {a.name for a in self.forms.program.arrays}
         lines = self.recalled([a for a in structured.arrays if a not in declared], steps)
         shape = shape_text([i.dim for i in definition.indices])
-        name = f"d{structured.jacobian.output}/d{structured.jacobian.parameter}"
+        name = structured.title
         made = f'_result("{name}", out, {shape}, dtype, single, arrays)'
         lines.append(f"{target}, copied = {made}")
         lines += steps
@@ -160,6 +174,45 @@ class Drivers:
         lines += [*steps, self.returned(form)]
         title = "Return J applied to tangents."
         return self.function("_tangent", "arrays, sizes, dtype, tangents", title, lines)
+
+    def twice(self, curvature: Curvature) -> list[str]:
+        """Return the drivers of second derivatives."""
+        title = "Return the arrays that second derivatives are made of, up to those of one."
+        wanted: dict[str, set[str]] = {}
+        for s in curvature.structured:
+            wanted.setdefault(s.pair, set()).update(s.arrays)
+        texts = [self.sweep_for(wanted, curvature.factors.definitions, "_sweep_twice", title)]
+        for structured in curvature.structured:
+            texts.append(self.expand(structured, structured.dense, "dense"))
+            if structured.compact is not None:
+                texts.append(self.expand(structured, structured.compact, "compact"))
+        return [*texts, self.curved(curvature.hvp), self.summed(curvature.summed)]
+
+    def curved(self, form: Form) -> str:
+        """Return the driver of second derivatives times u and tangents."""
+        own = self.forms.derivation.selection.names
+        given = form.given[: len(form.given) - len(own)]
+        steps = self.lines(form.definitions, form.given, handed=_results(form))
+        lines = [
+            f'{code_name(a.name)} = tangents["{name}"]'
+            for a, name in zip(form.given[len(given) :], own, strict=True)
+            if mentions("\n".join(steps), code_name(a.name))
+        ]
+        results = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
+        lines += [*steps, f"return {{{results}}}"]
+        vectors = ", ".join(code_name(a.name) for a in given)
+        title = "Return {θ: gradient of u . J t}."
+        return self.function("_curved", f"arrays, sizes, dtype, tangents, {vectors}", title, lines)
+
+    def summed(self, form: Form) -> str:
+        """Return the driver of second derivatives added up over samples and outputs."""
+        steps = self.lines(form.definitions, form.given, handed=_results(form))
+        results = ", ".join(f"{r.key}: {code_name(r.array)}" for r in form.results)
+        results = results.replace("'", '"')
+        lines = [*steps, f"return {{{results}}}"]
+        vectors = ", ".join(code_name(a.name) for a in form.given)
+        title = "Return {(θ, φ): second derivative of u . y}."
+        return self.function("_summed", f"arrays, sizes, dtype, {vectors}", title, lines)
 
     def domain(self, form: Form) -> str:
         """Return the driver that refuses arrays outside the stated domains."""

@@ -7,7 +7,7 @@ Every one checks its arrays, runs a driver, and takes the batch axis off again f
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from symgrad.form import Factor, Forms, Structured
 from symgrad.generation.captions import caption
@@ -53,6 +53,10 @@ def own_name(wish: str, arrays: Sequence[str]) -> str:
     while wish in arrays:
         wish += "_"
     return wish
+
+
+def _noun(structured: Structured) -> str:
+    return "second derivative" if structured.jacobian.beside else "Jacobian"
 
 
 class Publics:
@@ -138,38 +142,42 @@ class Publics:
     def jacobians(self, parameter: str) -> list[str]:
         """Return `jac_θ`, `jac_θ_compact` where there are zeros, and `jac_θ_factors`."""
         structured = self.of(parameter)
-        texts = [self.expanded(parameter, structured, "dense", self.form_name(parameter, ""))]
+        return self.blocks(structured, "_sweep", lambda suffix: self.form_name(parameter, suffix))
+
+    def blocks(
+        self, structured: Sequence[Structured], sweep: str, named: Callable[[str], str]
+    ) -> list[str]:
+        """Return the three functions of the same derivative of every output."""
+        texts = [self.expanded(structured, "dense", named(""), sweep)]
         if any(s.shared for s in structured):
-            name = self.form_name(parameter, "_compact")
-            texts.append(self.expanded(parameter, structured, "compact", name))
-        texts.append(self.factors(parameter, structured))
-        return texts
+            texts.append(self.expanded(structured, "compact", named("_compact"), sweep))
+        return [*texts, self.factors(structured, named("_factors"), sweep)]
 
     def form_name(self, parameter: str, suffix: str) -> str:
         """Return `jac_W_compact`, moved aside if an array is called `W_compact`."""
         return _form_name(parameter, suffix, self.names)
 
     def expanded(
-        self, parameter: str, structured: Sequence[Structured], kind: str, name: str
+        self, structured: Sequence[Structured], kind: str, name: str, sweep: str
     ) -> str:
-        """Return the text of a dense or compact Jacobian's function."""
+        """Return the text of a dense or compact derivative's function."""
         doc = []
         for s in structured:
             words = caption(s, self.batched)
             if kind == "dense" or s.compact is None:
                 indices = (*s.jacobian.out, *s.jacobian.theta)
-                doc.append(f"Return d{s.jacobian.output}/d{parameter}, {self.shape(indices)}.")
+                doc.append(f"Return {s.title}, {self.shape(indices)}.")
                 doc.append(f"Entry [{', '.join(words.axes)}] = {words.formula}.")
             else:
                 indices = (*s.jacobian.out, *s.untied)
                 doc.append(
-                    f"Return the entries of d{s.jacobian.output}/d{parameter} that are not "
+                    f"Return the entries of {s.title} that are not "
                     f"structurally zero, {self.shape(indices)}."
                 )
-                doc.append(f"The Jacobian is {words.structure}.")
+                doc.append(f"The {_noun(s)} is {words.structure}.")
         out = self.own("out")
         drivers = [f"_{'dense' if s.compact is None else kind}_{s.key}" for s in structured]
-        lines = [f'v = _sweep(arrays, sizes, dtype, "{parameter}")']
+        lines = [f'v = {sweep}(arrays, sizes, dtype, "{structured[0].pair}")']
         if self.several:
             lines.append(f"outs = _outs({out}, {len(structured)})")
             common = "arrays, sizes, dtype, v, single"
@@ -179,13 +187,15 @@ class Publics:
             lines.append(f"return {drivers[0]}(arrays, sizes, dtype, v, single, {out})")
         return self.function(name, self.parameters(keywords=[f"{out}=None"]), doc, lines)
 
-    def factors(self, parameter: str, structured: Sequence[Structured]) -> str:
+    def factors(self, structured: Sequence[Structured], name: str, sweep: str) -> str:
         """Return the text of `jac_θ_factors`."""
-        doc = [f"Return the factors of the Jacobian with respect to {parameter}, by name."]
+        pair = structured[0].pair
+        what = _noun(structured[0])
+        doc = [f"Return the factors of the {what} with respect to {pair}, by name."]
         tables = []
         for s in structured:
             words = caption(s, self.batched)
-            doc.append(f"d{s.jacobian.output}/d{parameter} = {words.formula}.")
+            doc.append(f"{s.title} = {words.formula}.")
             entries = []
             for term in s.terms:
                 for factor in term.factors:
@@ -197,12 +207,12 @@ class Publics:
         text = " ".join(tables)
         lines = self.sizes_line(text)
         if mentions(text, "v"):
-            lines.insert(0, f'v = _sweep(arrays, sizes, dtype, "{parameter}")')
+            lines.insert(0, f'v = {sweep}(arrays, sizes, dtype, "{pair}")')
         if self.several:
             lines += ["return (", *(f"    {t}," for t in tables), ")"]
         else:
             lines.append(f"return {tables[0]}")
-        return self.function(self.form_name(parameter, "_factors"), self.parameters(), doc, lines)
+        return self.function(name, self.parameters(), doc, lines)
 
     def factor_text(self, factor: Factor) -> str:
         """Return the expression of one factor; ones and repetitions take no memory."""
@@ -258,7 +268,7 @@ class Publics:
         lines = [
             *self.sizes_line(" ".join(checks)), *checks,
             "v = _record(arrays, sizes, dtype)",
-            *self.leaving(driver, per_sample),
+            *self.leaving(f"{driver}(arrays, sizes, dtype, v, *vectors)", per_sample),
         ]
         what = "for every sample" if per_sample else "summed over samples"
         doc = [f"Return {{θ: gradient of u . y}}{f', {what}' if self.batched else ''}."]
@@ -266,9 +276,8 @@ class Publics:
             doc.append(f"Those of {', '.join(self.inputs)} keep the batch axis.")
         return self.function(name, self.parameters([u]), doc, lines)
 
-    def leaving(self, driver: str, per_sample: bool) -> list[str]:
+    def leaving(self, call: str, per_sample: bool) -> list[str]:
         """Return the lines that go back, and take the batch axis off where it was added."""
-        call = f"{driver}(arrays, sizes, dtype, v, *vectors)"
         names = self.forms.derivation.selection.names
         table = {a.name: a for a in self.arrays}
         which = [n for n in names if per_sample or table[n].batched]
@@ -312,6 +321,7 @@ class Publics:
         """Return the text of `pullback`."""
         checks = self.seed_lines("u")
         outputs = tuple_text([self.repeated(o) for o in self.outputs])
+        going = "_back(arrays, sizes, dtype, v, *vectors)"
         lines = [
             *self.sizes_line(f"{' '.join(checks)} {outputs}"),
             "v = _record(arrays, sizes, dtype)",
@@ -320,7 +330,7 @@ class Publics:
             "def pull(u):",
             f'    """Return {{θ: gradient of u . y}}; {self.again()}."""',
             *(f"    {x}" for x in checks),
-            *(f"    {x}" for x in self.leaving("_back", per_sample=False)),
+            *(f"    {x}" for x in self.leaving(going, per_sample=False)),
             "",
             f"return {'outputs' if self.several else 'outputs[0]'}, pull",
         ]

@@ -123,7 +123,7 @@ class Factored:
     @property
     def title(self) -> str:
         """`dy/dW`."""
-        return f"d{self.structured.jacobian.output}/d{self.structured.jacobian.parameter}"
+        return self.structured.title
 
     def side(
         self,

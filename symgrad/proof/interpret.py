@@ -52,13 +52,14 @@ def evaluate_jacobian(
     *,
     precision: int | None = None,
     functions: Functions | None = None,
+    beside: str = "",
 ) -> Values:
     """Return the dense Jacobian `[B, *out, *p]` of a derivation's closed form.
 
-    Without any input there is no B. Errors as for `interpret`.
+    With `beside` the second derivative. Without any input there is no B. Errors as for `interpret`.
     """
     program = derivation.program
-    jacobian = derivation.jacobian(output, parameter)
+    jacobian = derivation.jacobian(output, parameter, beside)
     with _working(precision):
         run = _start(program, arrays, precision, functions)
         run.run(expand((*program.definitions, *derivation.adjoints), program.declared), {})

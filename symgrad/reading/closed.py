@@ -45,6 +45,7 @@ class ClosedForm:
     """d output[out] / d parameter[theta] for reading.
 
     `out` and `theta` give one index per axis; axes of literal length 1 are not printed.
+    A second derivative is by `beside` too, whose axes stand last in `theta`.
     `named` are the adjoint definitions that `terms` still read, in an order that can be run.
     """
 
@@ -58,6 +59,14 @@ class ClosedForm:
     named: tuple[Definition, ...] = ()
     restricted: tuple[Restricted, ...] = ()
     serial: int = 0
+    beside: str = ""
+
+    @property
+    def axes(self) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        """The axes of the parameter, and of the second one of a second derivative."""
+        array = self.program.array(self.parameter)
+        own = len(self.theta) if array is None or not self.beside else len(array.axes)
+        return self.theta[:own], self.theta[own:]
 
 
 def reads(shown: Shown) -> tuple[str, ...]:

@@ -137,6 +137,10 @@ class LatexHand(LineHand):
             return ten if mantissa == "1" else rf"{mantissa} \cdot {ten}"
         return text
 
+    def second(self, output: str, one: str, other: str) -> str:
+        """Return the second derivative as a fraction."""
+        return rf"\frac{{\partial^2 {output}}}{{\partial {one} \, \partial {other}}}"
+
     def partial(self, output: str, wrt: str) -> str:
         """Return the derivative as a fraction."""
         return rf"\frac{{\partial {output}}}{{\partial {wrt}}}"

@@ -5,7 +5,9 @@ ClosedForm, Program -> str
 
 from __future__ import annotations
 
-from symgrad.program import Affine, Apply, Program
+from collections.abc import Sequence
+
+from symgrad.program import Affine, Apply, Index, Program
 from symgrad.reading.cases import condition
 from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand
@@ -21,10 +23,17 @@ def equation(form: ClosedForm, hand: Hand) -> str:
 
 
 def _left(form: ClosedForm, writer: Writer) -> str:
-    out = [writer.position(Affine.of(i)) for i in form.out if i.dim.constant != 1]
-    theta = [writer.position(Affine.of(i)) for i in form.theta if i.dim.constant != 1]
     hand = writer.hand
-    return hand.partial(hand.element_of(form.output, out), hand.element_of(form.parameter, theta))
+
+    def element(name: str, indices: Sequence[Index]) -> str:
+        shown = [writer.position(Affine.of(i)) for i in indices if i.dim.constant != 1]
+        return hand.element_of(name, shown)
+
+    own, others = form.axes
+    output, parameter = element(form.output, form.out), element(form.parameter, own)
+    if not form.beside:
+        return hand.partial(output, parameter)
+    return hand.second(output, parameter, element(form.beside, others))
 
 
 def domains(form: ClosedForm, hand: Hand) -> tuple[str, ...]:

@@ -144,6 +144,12 @@ class MathmlHand:
             written = ten if mantissa == "1" else f"{written}<mo>·</mo>{ten}"
         return _MINUS + written if negative else written
 
+    def second(self, output: str, one: str, other: str) -> str:
+        """Return the second derivative as a fraction."""
+        above = f"<msup><mi>∂</mi><mn>2</mn></msup>{output}"
+        below = f"<mi>∂</mi>{one}<mi>∂</mi>{other}"
+        return f"<mfrac><mrow>{above}</mrow><mrow>{below}</mrow></mfrac>"
+
     def partial(self, output: str, wrt: str) -> str:
         """Return the derivative as a fraction."""
         return f"<mfrac><mrow><mi>∂</mi>{output}</mrow><mrow><mi>∂</mi>{wrt}</mrow></mfrac>"

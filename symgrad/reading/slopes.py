@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import sympy
 
+from symgrad.algebra.partials import multiply, scalar_partials
 from symgrad.functions import FUNCTIONS
 from symgrad.program import Access, Apply, Constant, Number, Scalar, rebuild, walk
 from symgrad.reading.matching import Meanings
@@ -21,10 +22,10 @@ LONGEST = 14
 
 
 def write_slopes(scalar: Scalar, meanings: Meanings) -> Scalar:
-    """Return the scalar with first derivatives of known functions written out if that is short."""
+    """Return the scalar with slopes, first and second, of known functions written if short."""
 
     def change(node: Scalar) -> Scalar:
-        if isinstance(node, Apply) and sum(node.order) == 1:
+        if isinstance(node, Apply) and sum(node.order) in (1, 2):
             return _slope(node, meanings)
         return node
 
@@ -38,10 +39,16 @@ def _slope(node: Apply, meanings: Meanings) -> Scalar:
     named = value is not None
     if value is None:
         value = Apply(node.function, node.args)
-    place = node.order.index(1)
-    best: tuple[int, Scalar] = (LONGEST + 3 * _unnamed(node, meanings), node)
-    for form in _forms(node.function, place, len(node.args), named):
+    longest = LONGEST * sum(node.order)
+    best: tuple[int, Scalar] = (longest + 3 * _unnamed(node, meanings), node)
+    places = tuple(n for n, times in enumerate(node.order) for _ in range(times))
+    known = _forms(node.function, places[0], len(node.args), named)
+    if len(places) == 2:
+        known = _twice(node.function, places, len(node.args), known)
+    for form in known:
         candidate = _fill(form, value, node.args)
+        if len(places) == 2:
+            candidate = write_slopes(candidate, meanings)
         cost = _cost(candidate) + 3 * _unnamed(candidate, meanings)
         best = min(best, (cost, candidate), key=lambda pair: pair[0])
     return best[1]
@@ -65,6 +72,37 @@ def _forms(function: str, place: int, arity: int, named: bool) -> tuple[Scalar, 
         found.append(_body_slope(entry.body(*symbols), symbols[place]))
     found.append(_BY_VALUE.get((function, place)))
     return tuple(form for form in found if form is not None)
+
+
+@lru_cache(maxsize=4096)
+def _twice(
+    function: str, places: tuple[int, int], arity: int, once: tuple[Scalar, ...]
+) -> tuple[Scalar, ...]:
+    """Return a second derivative over `#0, #1, ..` and `#y`; `once` are forms of the first."""
+    first, second = places
+    if (function, first) in _BY_HAND:
+        return (_slope_of(once[0], once[0], second),)
+    entry = FUNCTIONS.get(function)
+    if entry is None:
+        return ()
+    symbols = [sympy.Symbol(f"#{n}", real=True) for n in range(arity)]
+    y = sympy.Symbol("#y", real=True)
+    found: list[Scalar | None] = []
+    if entry.from_value is not None and places == (0, 0):
+        slope = entry.from_value(y, *symbols)
+        curved = sympy.diff(slope, y) * slope + sympy.diff(slope, symbols[0])
+        found += [from_sympy(sympy.factor(curved)), from_sympy(curved)]
+    found.append(_body_slope(sympy.diff(entry.body(*symbols), symbols[first]), symbols[second]))
+    return tuple(form for form in found if form is not None)
+
+
+def _slope_of(form: Scalar, once: Scalar, place: int) -> Scalar:
+    """Return d form / d `#place`, where `#y` has the slope `once`."""
+    total: Scalar = Number(0)
+    for access, slope in scalar_partials(form, lambda name: name in (f"#{place}", "#y")).items():
+        inner = slope if access.array != "#y" else multiply(slope, once)
+        total = inner if total == Number(0) else Apply("add", (total, inner))
+    return total
 
 
 def slope_formula(

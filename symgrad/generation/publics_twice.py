@@ -1,0 +1,150 @@
+"""The functions of second derivatives that a generated module offers.
+
+Forms -> text of functions
+Of each pair of arrays `hess_θ_φ` has the axes of θ first; the other order is a view of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from symgrad.form import Curvature, Forms, Structured
+from symgrad.generation.publics import Publics, form_names
+from symgrad.program import Array
+
+SUFFIXES = ("", "_compact", "_factors")
+
+
+def publics_twice(forms: Forms) -> list[str]:
+    """Return the text of every public function of second derivatives, none without them."""
+    if forms.curvature is None:
+        return []
+    writer = _Twice(forms, forms.curvature)
+    texts = []
+    for pair, names in hessian_names(forms).items():
+        structured = [s for s in forms.curvature.structured if s.pair == pair]
+        texts += writer.publics.blocks(structured, "_sweep_twice", names.__getitem__)
+    return [*texts, writer.hessian(), writer.hvp(), writer.sums()]
+
+
+def hessian_names(forms: Forms) -> dict[str, dict[str, str]]:
+    """Return the names of the functions of each pair of arrays: {"W, b": {suffix: name}}."""
+    if forms.curvature is None:
+        return {}
+    taken = set(form_names(forms, forms.derivation.selection.names))
+    found: dict[str, dict[str, str]] = {}
+    for structured in forms.curvature.structured:
+        if structured.pair in found:
+            continue
+        own = {}
+        for suffix in SUFFIXES:
+            name = f"hess_{structured.pair.replace(', ', '_')}{suffix}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            own[suffix] = name
+        found[structured.pair] = own
+    return found
+
+
+def hessian_functions(forms: Forms, parameters: Collection[str]) -> set[str]:
+    """Return the names of the functions of pairs of some parameters that a module has."""
+    if forms.curvature is None:
+        return set()
+    sparse = {s.pair for s in forms.curvature.structured if s.shared}
+    return {
+        name
+        for pair, names in hessian_names(forms).items()
+        for suffix, name in names.items()
+        if set(pair.split(", ")) <= set(parameters)
+        if suffix != "_compact" or pair in sparse
+    }
+
+
+class _Twice:
+    """Writes the functions that concern all pairs together."""
+
+    def __init__(self, forms: Forms, curvature: Curvature) -> None:
+        self.forms, self.curvature = forms, curvature
+        self.publics = Publics(forms)
+
+    def hessian(self) -> str:
+        """Return the text of `hessian`: all dense second derivatives from one pass."""
+        lines = ["v = _sweep_twice(arrays, sizes, dtype)", "found = {"]
+        for s in self.curvature.structured:
+            call = f"_dense_{s.key}(arrays, sizes, dtype, v, single, None)"
+            lines.append(f"    ({self.key(s)}): {call},")
+        lines.append("}")
+        lines += self.exchanged([(self.key(s), self.key(s, turned=True), s.pair)
+                                 for s in self.curvature.structured])  # fmt: skip
+        lines.append("return found")
+        doc = [
+            "Return all dense second derivatives by the two arrays, in both orders.",
+            "Those of (θ, φ) have the axes of the output, of θ and of φ behind the batch axis.",
+        ]
+        return self.publics.function("hessian", self.publics.parameters(), doc, lines)
+
+    def hvp(self) -> str:
+        """Return the text of `hvp`."""
+        writer = self.publics
+        u, tangents = writer.own("u"), writer.own("tangents")
+        seeds, checks = writer.seed_lines(u), writer.tangent_lines(tangents)
+        lines = [
+            *writer.sizes_line(" ".join((*seeds, *checks))), *seeds, *checks,
+            *writer.leaving("_curved(arrays, sizes, dtype, t, *vectors)", per_sample=False),
+        ]  # fmt: skip
+        doc = [
+            "Return {θ: Σ u · ∂²y/∂θ∂φ · t_φ}, added up over samples, outputs and all φ.",
+            "Tangents are {θ: array like θ}; missing ones are zero.",
+        ]
+        return writer.function("hvp", writer.parameters([u, tangents]), doc, lines)
+
+    def sums(self) -> str:
+        """Return the text of `hessian_sum`."""
+        writer = self.publics
+        u = writer.own("u")
+        seeds = writer.seed_lines(u)
+        lines = [
+            *writer.sizes_line(" ".join(seeds)), *seeds,
+            "found = _summed(arrays, sizes, dtype, *vectors)",
+        ]  # fmt: skip
+        pairs = [r.key for r in self.curvature.summed.results]
+        apart = [p for p in pairs if any(self.array(n).batched for n in p)]
+        if apart:
+            lines.append("if single:")
+            lines += [f"    found[{_keys(p)}] = found[{_keys(p)}][0]" for p in apart]
+        keys = [(_keys(p), _keys(p[::-1]), ", ".join(p)) for p in pairs]
+        lines += [*self.exchanged(keys), "return found"]
+        doc = [
+            "Return {(θ, φ): Σ u · ∂²y/∂θ∂φ}, added up over samples and outputs, in both orders.",
+            "Nothing of the size of all samples' second derivatives is made.",
+        ]
+        if apart:
+            doc.append("Where θ or φ is an input, samples stay apart.")
+        return writer.function("hessian_sum", writer.parameters([u]), doc, lines)
+
+    def exchanged(self, keys: Sequence[tuple[str, str, str]]) -> list[str]:
+        """Return the lines that add the other order of each pair."""
+        lines = []
+        for key, turned, pair in keys:
+            if key == turned:
+                continue
+            p, q = (len(self.array(n).axes) for n in pair.split(", "))
+            text = f"_exchanged(found[{key}], {p}, {q})" if p and q else f"found[{key}]"
+            lines.append(f"found[{turned}] = {text}")
+        return lines
+
+    def key(self, structured: Structured, *, turned: bool = False) -> str:
+        """Return the key of a block in what `hessian` returns, without parentheses."""
+        pair = structured.pair.split(", ")
+        names = pair[::-1] if turned else pair
+        output = (structured.jacobian.output,) if self.publics.several else ()
+        return _keys((*output, *names))
+
+    def array(self, name: str) -> Array:
+        """Return a declared array."""
+        return next(a for a in self.publics.arrays if a.name == name)
+
+
+def _keys(names: Sequence[str]) -> str:
+    return ", ".join(f'"{n}"' for n in names)

@@ -1,0 +1,189 @@
+"""Judge a module's second derivatives: by differences of the first ones, and by each other.
+
+Forms, module -> Report
+The first derivatives are a program too, whose Jacobians these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from symgrad.algebra.order import needed
+from symgrad.derivation import Derivation, Jacobian
+from symgrad.errors import ValidationError
+from symgrad.form import Forms
+from symgrad.program import Definition, Program, indices_of
+from symgrad.proof.interpret import evaluate_jacobian
+from symgrad.validate import Report, validate
+
+LARGEST = 4_000_000
+"""Second derivatives with more entries than this, at the sizes stated, are not compared."""
+USUAL = 3
+"""The size taken for a dim that is open, to tell how many entries there are."""
+
+
+def compare_twice(
+    made: Forms,
+    module: Any,
+    names: Sequence[str],
+    seed: int,
+    batch: int,
+    sizes: Mapping[str, int],
+    exact: bool,
+) -> Report | None:
+    """Compare second derivatives with differences; None where they are too large for that.
+
+    Raises ValidationError where sums or products with tangents are not those of the blocks.
+    """
+    derivation = made.derivation
+    if _entries(derivation) > LARGEST:
+        return None
+    several = len(made.program.outputs) > 1
+    program, labels = slopes_as_outputs(made)
+
+    def hessian_of(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
+        positional = [arrays[a.name] for a in made.program.arrays if a.default is None]
+        keywords = {
+            a.name: arrays[a.name]
+            for a in made.program.arrays
+            if a.default is not None and a.name in arrays
+        }
+        with np.errstate(all="ignore"):
+            found = module.hessian(*positional, **keywords)
+            blocks = found if several else {(made.program.outputs[0], *k): h for k, h in found.items()}
+            _require_same(made, module, positional, keywords, blocks)
+        return {(labels[o, p], q): blocks[o, p, q] for o, p, q in blocks}
+
+    def exactly(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
+        found: dict[tuple[str, str], Any] = {}
+        for j in (j for j in derivation.jacobians if j.beside):
+            value = evaluate_jacobian(
+                derivation, j.output, j.parameter, arrays, precision=50, beside=j.beside
+            )
+            found[labels[j.output, j.parameter], j.beside] = value
+            turned = _exchanged(value, j, derivation.program)
+            found[labels[j.output, j.beside], j.parameter] = turned
+        return found
+
+    return validate(
+        program, hessian_of, names, seed=seed, sizes=sizes, batch=batch,
+        exactly=exactly if exact else None,
+    )  # fmt: skip
+
+
+def slopes_as_outputs(made: Forms) -> tuple[Program, dict[tuple[str, str], str]]:
+    """Return the program whose outputs are all dense Jacobians, and what each is called."""
+    program, derivation = made.program, made.derivation
+    labels: dict[tuple[str, str], str] = {}
+    closing: list[Definition] = []
+    for structured in made.structured:
+        jacobian, dense = structured.jacobian, structured.dense
+        read = {i for t in jacobian.terms for f in t.factors for i in indices_of(f)}
+        indices = tuple(i for i in dense.indices if i != program.batch or i in read)
+        label = f"²{jacobian.output}/d{jacobian.parameter} "
+        labels[jacobian.output, jacobian.parameter] = label
+        closing.append(replace(dense, name=label, indices=indices))
+    everything = (*program.definitions, *derivation.adjoints, *closing)
+    outputs = tuple(labels.values())
+    return replace(program, definitions=needed(everything, outputs), outputs=outputs), labels
+
+
+def _entries(derivation: Derivation) -> int:
+    """Return how many entries the largest second derivative of a sample has."""
+
+    def size(jacobian: Jacobian) -> int:
+        dims = [i.dim for i in (*jacobian.out, *jacobian.theta)]
+        return prod(d.evaluate(dict.fromkeys(d.names, USUAL)) for d in dims)
+
+    return max((size(j) for j in derivation.jacobians if j.beside), default=0)
+
+
+def _exchanged(array: Any, jacobian: Jacobian, program: Program) -> Any:
+    """Return a second derivative with the axes of its two arrays exchanged."""
+    axes = {a.name: len(a.axes) for a in program.arrays}
+    p, q = axes[jacobian.parameter], axes[jacobian.beside]
+    ahead = array.ndim - p - q
+    order = (*range(ahead), *range(ahead + p, ahead + p + q), *range(ahead, ahead + p))
+    return array.transpose(order)
+
+
+def _require_same(
+    made: Forms,
+    module: Any,
+    positional: Sequence[Any],
+    keywords: Mapping[str, Any],
+    blocks: Mapping[tuple[str, str, str], Any],
+) -> None:
+    """Refuse a module whose sums and products with tangents are not those of its blocks."""
+    program, names = made.program, made.derivation.selection.names
+    given = dict(zip((a.name for a in program.arrays if a.default is None), positional, strict=True))
+    table = {a.name: a for a in program.arrays}
+    rng = np.random.default_rng(0)
+    outputs = module.forward(*positional, **keywords)
+    several = len(program.outputs) > 1
+    vectors = {
+        o: rng.normal(size=np.shape(y))
+        for o, y in zip(program.outputs, outputs if several else (outputs,), strict=True)
+    }
+    u = tuple(vectors.values()) if several else vectors[program.outputs[0]]
+    tangents = {
+        n: rng.normal(size=np.shape(given.get(n, table[n].default))) for n in names
+    }
+    sums = module.hessian_sum(*positional, u, **keywords)
+    pushed = module.hvp(*positional, u, tangents, **keywords)
+    batched = any(a.batched for a in program.arrays)
+    for one in names:
+        total = np.zeros(np.shape(pushed[one]))
+        for other in names:
+            apart = batched and (table[one].batched or table[other].batched)
+            whole = 0.0
+            for output, vector in vectors.items():
+                block = np.asarray(blocks[output, one, other])
+                whole = whole + _contracted(block, vector, batched, apart)
+            _require_close(program, f"hessian_sum of {one}, {other}", sums[one, other], whole)
+            axes = len(table[other].axes)
+            total += _applied(
+                np.asarray(sums[one, other]), tangents[other], axes,
+                (apart, table[one].batched, table[other].batched),
+            )  # fmt: skip
+        _require_close(program, f"hvp of {one}", pushed[one], total)
+
+
+def _contracted(block: Any, vector: Any, batched: bool, apart: bool) -> Any:
+    """Return Σ_out u · H, added up over samples unless they stay apart."""
+    samples = vector.shape[0] if batched else 1
+    own = block.shape[vector.ndim :]
+    flat = block.reshape(samples, -1, prod(own))
+    found = np.einsum("bo,bop->bp", vector.reshape(samples, flat.shape[1]), flat)
+    return found.reshape(samples, *own) if apart else found.sum(0).reshape(own)
+
+
+def _applied(total: Any, tangent: Any, axes: int, samples: tuple[bool, bool, bool]) -> Any:
+    """Return a sum times a tangent with `axes` axes; `samples`: which have those apart."""
+    apart, first, second = samples
+    if not apart:
+        return np.tensordot(total, tangent, axes)
+    count = total.shape[0]
+    kept = total.shape[1 : total.ndim - axes]
+    rows = total.reshape(count, prod(kept), -1)
+    columns = tangent.reshape(count if second else 1, -1)
+    found = np.einsum("bpq,bq->bp", rows, np.broadcast_to(columns, (count, rows.shape[2])))
+    return found.reshape(count, *kept) if first else found.sum(0).reshape(kept)
+
+
+def _require_close(program: Program, what: str, value: Any, expected: Any) -> None:
+    scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+    if not np.allclose(value, expected, rtol=1e-7, atol=1e-9 * scale + 1e-12, equal_nan=True):
+        worst = float(np.nanmax(np.abs(np.asarray(value) - expected)))
+        raise ValidationError(
+            f"{program.name}: {what} is {worst:.3g} away from that of the blocks",
+            hint="this is a fault of the generated code, not of your layer; please report it",
+        )
+
+
+__all__ = ["compare_twice", "slopes_as_outputs"]
