@@ -17,7 +17,7 @@ from symgrad.derivation import Derivation
 from symgrad.errors import ArgumentError, SelectionError
 from symgrad.reading.arrays import MatrixForm
 from symgrad.reading.blocks import Inexpressible
-from symgrad.reading.closed import ClosedForm
+from symgrad.reading.closed import ClosedForm, exchanged
 from symgrad.reading.hands import Hand, TextHand
 from symgrad.reading.latex import LatexHand
 from symgrad.reading.letters import taken_names
@@ -55,6 +55,12 @@ class Formula:
     _forms: dict[str, MatrixForm | str] = field(default_factory=dict, compare=False, repr=False)
     _named: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The output and the array or arrays it is by."""
+        names = (self.form.output, self.form.parameter, self.form.beside)
+        return tuple(n for n in names if n)
+
     def text(self, style: Style = "index") -> str:
         """Return the formula as Unicode text."""
         return self._written(TextHand(), style)
@@ -73,6 +79,8 @@ class Formula:
         found = self._found(hand)
         if isinstance(found, str):
             return None
+        if self.form.beside:
+            return self._second(found, hand)
         ratio = hand.partial(found.output, found.parameter)
         if not found.pulled:
             return hand.equation(ratio, found.right)
@@ -80,6 +88,17 @@ class Formula:
         if sum(1 for i in self.form.out if i.dim.constant != 1) == 1:
             return hand.equation(hand.join([("", hand.transpose(g)), ("", ratio)]), found.right)
         return hand.equation(hand.pairing(g, ratio), found.right)
+
+    def _second(self, found: MatrixForm, hand: Hand) -> str:
+        """Return a second derivative, of the pairing with a cotangent where y is no number."""
+        output = found.output
+        if found.pulled:
+            g = hand.name(cotangent(self.form))
+            scalar = sum(1 for i in self.form.out if i.dim.constant != 1) == 1
+            pair = hand.join([("", hand.transpose(g)), ("", output)])
+            output = hand.group(pair) if scalar else hand.pairing(g, output)
+        other = hand.name(self.form.beside)
+        return hand.equation(hand.second(output, found.parameter, other), found.right)
 
     def named(self, hand: Hand) -> tuple[str, ...]:
         """Return what the names of the derivation stand for that matrix style reads here."""
@@ -164,31 +183,38 @@ class Explanation:
         """One formula for each output and selected array."""
         return tuple(Formula(form) for form in self.forms)
 
-    def __getitem__(self, key: str | tuple[str, str]) -> Formula:
+    def __getitem__(self, key: str | tuple[str, ...]) -> Formula:
         outputs = self.derivation.program.outputs
-        pair = (outputs[0], key) if isinstance(key, str) else key
-        wanted = tuple(unicodedata.normalize("NFKC", name) for name in pair)
-        if isinstance(key, str) and len(outputs) > 1:
-            raise SelectionError(
-                f"the layer has outputs {', '.join(outputs)}",
-                hint=f"say which: d[{outputs[0]!r}, {key!r}]",
-            )
+        given = (key,) if isinstance(key, str) else tuple(key)
+        wanted = tuple(unicodedata.normalize("NFKC", name) for name in given)
+        if wanted[0] not in outputs:
+            if len(outputs) > 1:
+                raise SelectionError(
+                    f"the layer has outputs {', '.join(outputs)}",
+                    hint=f"say which: d[{', '.join(map(repr, (outputs[0], *wanted)))}]",
+                )
+            wanted = (outputs[0], *wanted)
         for formula in self.formulas:
-            if (formula.form.output, formula.form.parameter) == wanted:
+            if formula.key == wanted:
                 return formula
+            if formula.form.beside and formula.key == (wanted[0], *wanted[:0:-1]):
+                return Formula(exchanged(formula.form))
         known = ", ".join(dict.fromkeys(f.parameter for f in self.forms))
-        raise SelectionError(
-            f"nothing was derived with respect to {wanted[-1]}", hint=f"derived were: {known}"
-        )
+        names = " and ".join(wanted[1:])
+        hint = f"derived were: {known}"
+        if len(wanted) > 2 and not any(f.beside for f in self.forms):
+            hint = "second derivatives are among them with order=2"
+        raise SelectionError(f"nothing was derived with respect to {names}", hint=hint)
 
-    def __iter__(self) -> Iterator[str | tuple[str, str]]:
+    def __iter__(self) -> Iterator[str | tuple[str, ...]]:
         return iter(self.keys())
 
-    def keys(self) -> tuple[str | tuple[str, str], ...]:
+    def keys(self) -> tuple[str | tuple[str, ...], ...]:
         """Return what `[...]` takes, in order."""
-        if len(self.derivation.program.outputs) == 1:
-            return tuple(f.parameter for f in self.forms)
-        return tuple((f.output, f.parameter) for f in self.forms)
+        found = [f.key for f in self.formulas]
+        if len(self.derivation.program.outputs) > 1:
+            return tuple(found)
+        return tuple(k[1] if len(k) == 2 else k[1:] for k in found)
 
     def text(self, style: Style = "index") -> str:
         """Return the whole derivation as Unicode text."""

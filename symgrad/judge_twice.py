@@ -55,7 +55,8 @@ def compare_twice(
         }
         with np.errstate(all="ignore"):
             found = module.hessian(*positional, **keywords)
-            blocks = found if several else {(made.program.outputs[0], *k): h for k, h in found.items()}
+            first = () if several else (made.program.outputs[0],)
+            blocks = {(*first, *key): block for key, block in found.items()}
             _require_same(made, module, positional, keywords, blocks)
         return {(labels[o, p], q): blocks[o, p, q] for o, p, q in blocks}
 
@@ -121,7 +122,8 @@ def _require_same(
 ) -> None:
     """Refuse a module whose sums and products with tangents are not those of its blocks."""
     program, names = made.program, made.derivation.selection.names
-    given = dict(zip((a.name for a in program.arrays if a.default is None), positional, strict=True))
+    order = [a.name for a in program.arrays if a.default is None]
+    given = dict(zip(order, positional, strict=True))
     table = {a.name: a for a in program.arrays}
     rng = np.random.default_rng(0)
     outputs = module.forward(*positional, **keywords)
@@ -131,9 +133,7 @@ def _require_same(
         for o, y in zip(program.outputs, outputs if several else (outputs,), strict=True)
     }
     u = tuple(vectors.values()) if several else vectors[program.outputs[0]]
-    tangents = {
-        n: rng.normal(size=np.shape(given.get(n, table[n].default))) for n in names
-    }
+    tangents = {n: rng.normal(size=np.shape(given[n]) if n in given else ()) for n in names}
     sums = module.hessian_sum(*positional, u, **keywords)
     pushed = module.hvp(*positional, u, tangents, **keywords)
     batched = any(a.batched for a in program.arrays)

@@ -6,9 +6,9 @@ Of each pair of arrays `hess_θ_φ` has the axes of θ first; the other order is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from symgrad.form import Curvature, Forms, Structured
+from symgrad.form import Curvature, Forms
 from symgrad.generation.publics import Publics, form_names
 from symgrad.program import Array
 
@@ -70,13 +70,16 @@ class _Twice:
 
     def hessian(self) -> str:
         """Return the text of `hessian`: all dense second derivatives from one pass."""
-        lines = ["v = _sweep_twice(arrays, sizes, dtype)", "found = {"]
-        for s in self.curvature.structured:
-            call = f"_dense_{s.key}(arrays, sizes, dtype, v, single, None)"
-            lines.append(f"    ({self.key(s)}): {call},")
-        lines.append("}")
-        lines += self.exchanged([(self.key(s), self.key(s, turned=True), s.pair)
-                                 for s in self.curvature.structured])  # fmt: skip
+        calls = {
+            (s.jacobian.output, *s.pair.split(", ")):
+            f"_dense_{s.key}(arrays, sizes, dtype, v, single, None)"
+            for s in self.curvature.structured
+        }  # fmt: skip
+        lines = ["v = _sweep_twice(arrays, sizes, dtype)", "found = {}"]
+        for output in self.publics.outputs:
+            first = (output,) if self.publics.several else ()
+            own = {key[1:]: call for key, call in calls.items() if key[0] == output}
+            lines += self.both_orders(own, first)
         lines.append("return found")
         doc = [
             "Return all dense second derivatives by the two arrays, in both orders.",
@@ -106,15 +109,14 @@ class _Twice:
         seeds = writer.seed_lines(u)
         lines = [
             *writer.sizes_line(" ".join(seeds)), *seeds,
-            "found = _summed(arrays, sizes, dtype, *vectors)",
+            "sums, found = _summed(arrays, sizes, dtype, *vectors), {}",
         ]  # fmt: skip
         pairs = [r.key for r in self.curvature.summed.results]
         apart = [p for p in pairs if any(self.array(n).batched for n in p)]
-        if apart:
+        if apart and self.publics.batched:
             lines.append("if single:")
-            lines += [f"    found[{_keys(p)}] = found[{_keys(p)}][0]" for p in apart]
-        keys = [(_keys(p), _keys(p[::-1]), ", ".join(p)) for p in pairs]
-        lines += [*self.exchanged(keys), "return found"]
+            lines += [f"    sums[{_keys(p)}] = sums[{_keys(p)}][0]" for p in apart]
+        lines += [*self.both_orders({p: f"sums[{_keys(p)}]" for p in pairs}), "return found"]
         doc = [
             "Return {(θ, φ): Σ u · ∂²y/∂θ∂φ}, added up over samples and outputs, in both orders.",
             "Nothing of the size of all samples' second derivatives is made.",
@@ -123,23 +125,22 @@ class _Twice:
             doc.append("Where θ or φ is an input, samples stay apart.")
         return writer.function("hessian_sum", writer.parameters([u]), doc, lines)
 
-    def exchanged(self, keys: Sequence[tuple[str, str, str]]) -> list[str]:
-        """Return the lines that add the other order of each pair."""
+    def both_orders(
+        self, values: Mapping[tuple[str, ...], str], first: tuple[str, ...] = ()
+    ) -> list[str]:
+        """Return the lines that enter each pair and, as a view, its other order."""
+        names = self.forms.derivation.selection.names
         lines = []
-        for key, turned, pair in keys:
-            if key == turned:
-                continue
-            p, q = (len(self.array(n).axes) for n in pair.split(", "))
-            text = f"_exchanged(found[{key}], {p}, {q})" if p and q else f"found[{key}]"
-            lines.append(f"found[{turned}] = {text}")
+        for one in names:
+            for other in names:
+                key, turned = _keys((*first, one, other)), _keys((*first, other, one))
+                text = values.get((one, other))
+                if text is None:
+                    p, q = len(self.array(other).axes), len(self.array(one).axes)
+                    text = f"found[{turned}]"
+                    text = f"_exchanged({text}, {p}, {q})" if p and q else text
+                lines.append(f"found[{key}] = {text}")
         return lines
-
-    def key(self, structured: Structured, *, turned: bool = False) -> str:
-        """Return the key of a block in what `hessian` returns, without parentheses."""
-        pair = structured.pair.split(", ")
-        names = pair[::-1] if turned else pair
-        output = (structured.jacobian.output,) if self.publics.several else ()
-        return _keys((*output, *names))
 
     def array(self, name: str) -> Array:
         """Return a declared array."""

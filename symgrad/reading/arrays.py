@@ -76,10 +76,10 @@ class MatrixWriter(ElementwiseWriter):
         self.begin([f for t in form.terms for f in t.factors], target)
         axes = self.axes(target)
         if len(axes) > 2:
-            raise Inexpressible(f"∂{form.output}/∂{form.parameter} has {len(axes)} axes")
+            raise Inexpressible(f"{form.title} has {len(axes)} axes")
         right = self.terms(form.terms, axes)[0]
         above = self.labelled(form.output, form.out)
-        left = self.labelled(form.parameter, form.theta)
+        left = self.labelled(form.parameter, form.axes[0])
         return MatrixForm(above, left, right, self.marked, False)
 
     def pulled(self, form: ClosedForm, cotangent: str) -> MatrixForm:
@@ -91,7 +91,7 @@ class MatrixWriter(ElementwiseWriter):
         done = [t for t in (contract(term, prefer=out) for term in terms) if t is not None]
         self.begin([f for t in done for f in t.factors], target)
         right = self.terms(done, self.axes(target, few=True))[0]
-        left = self.labelled(form.parameter, form.theta)
+        left = self.labelled(form.parameter, form.axes[0])
         return MatrixForm(self.hand.name(form.output), left, right, self.marked, True)
 
     def terms(self, terms: Sequence[Term], target: tuple[Index, ...]) -> Written:

@@ -7,7 +7,7 @@ outside, in an order people write.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 from symgrad.program import Definition, Index, Program, Scalar, Term, arrays_of
@@ -62,11 +62,24 @@ class ClosedForm:
     beside: str = ""
 
     @property
+    def title(self) -> str:
+        """`∂y/∂W`, or `∂²y/∂W∂b`."""
+        if self.beside:
+            return f"∂²{self.output}/∂{self.parameter}∂{self.beside}"
+        return f"∂{self.output}/∂{self.parameter}"
+
+    @property
     def axes(self) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
         """The axes of the parameter, and of the second one of a second derivative."""
         array = self.program.array(self.parameter)
         own = len(self.theta) if array is None or not self.beside else len(array.axes)
         return self.theta[:own], self.theta[own:]
+
+
+def exchanged(form: ClosedForm) -> ClosedForm:
+    """Return a second derivative with its two arrays in the other order."""
+    own, others = form.axes
+    return replace(form, parameter=form.beside, beside=form.parameter, theta=(*others, *own))
 
 
 def reads(shown: Shown) -> tuple[str, ...]:
@@ -85,4 +98,4 @@ def reads(shown: Shown) -> tuple[str, ...]:
     return tuple(found)
 
 
-__all__ = ["ClosedForm", "Piece", "Restricted", "Shown", "Summed", "reads"]
+__all__ = ["ClosedForm", "Piece", "Restricted", "Shown", "Summed", "exchanged", "reads"]

@@ -27,6 +27,9 @@ def jacobian_matrix(form: ClosedForm, hand: Hand) -> MatrixForm:
 def vjp_matrix(form: ClosedForm, hand: Hand, cotangent: str) -> MatrixForm:
     """Return `sum_i g_i J_i` in matrix style."""
     _require_axes(form)
+    axes = sum(1 for i in form.theta if i.dim.constant != 1)
+    if form.beside and axes > 2:  # one of its arrays would be read element by element
+        raise Inexpressible(f"{form.title} has {axes} axes behind those of {form.output}")
     return _writer(form, hand).pulled(form, cotangent)
 
 

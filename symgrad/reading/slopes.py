@@ -91,9 +91,19 @@ def _twice(
     if entry.from_value is not None and places == (0, 0):
         slope = entry.from_value(y, *symbols)
         curved = sympy.diff(slope, y) * slope + sympy.diff(slope, symbols[0])
-        found += [from_sympy(sympy.factor(curved)), from_sympy(curved)]
+        found += [from_sympy(_ones_first(sympy.factor(curved))), from_sympy(curved)]
     found.append(_body_slope(sympy.diff(entry.body(*symbols), symbols[first]), symbols[second]))
     return tuple(form for form in found if form is not None)
+
+
+def _ones_first(product: sympy.Expr) -> sympy.Expr:
+    """Write `(y - 1)(2 y - 1)` as `(1 - y)(1 - 2 y)`."""
+    sign, factors = 1, []
+    for factor in sympy.Mul.make_args(product):
+        negative = factor.is_Add and factor.as_coeff_Add()[0].is_negative
+        sign *= -1 if negative else 1
+        factors.append(sympy.expand_mul(-factor) if negative else factor)
+    return sympy.Mul(sign, *factors)
 
 
 def _slope_of(form: Scalar, once: Scalar, place: int) -> Scalar:

@@ -1,0 +1,405 @@
+"""Second derivatives: every form against differences of Jacobians and against every other."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from layers import SIZES, TEXTS, arrays_for, compiled, unvalidated
+from recurrences import RECURRENCES
+
+import symgrad as sg
+from symgrad.errors import ArgumentError, MissingKeyError, SelectionError, ShapeError
+
+LAYERS = {**TEXTS, **{n: RECURRENCES[n] for n in ("rnn", "kalman", "two_lags", "max_pooled")}}
+DENSE = "x: input[n]\nW: param[m, n]\nb: param[m]\ny = tanh(W @ x + b)"
+LOGISTIC = "x: input[n]\nw: param[n]\ny = sigmoid(w @ x)"
+
+
+@pytest.fixture(scope="module", params=LAYERS)
+def layer(request):
+    return compiled(LAYERS[request.param], order=2, name="layer")
+
+
+class Case:
+    """A layer with arrays, and everything about it as dense arrays with a batch axis."""
+
+    def __init__(self, jac, batch, dtype=np.float64):
+        self.jac, self.batch = jac, batch
+        self.arrays = {
+            n: (0.6 * a).astype(dtype) if a.dtype.kind in "fc" else a
+            for n, a in arrays_for(jac, batch).items()
+        }
+        program = jac.forms.program
+        self.outputs = program.outputs
+        self.several = len(self.outputs) > 1
+        self.batched = any(a.batched for a in program.arrays)
+        self.inputs = {a.name for a in program.arrays if a.role == "input"}
+        self.samples = self.batched and batch is not None
+        value = jac.forward(**self.arrays)
+        self.values = dict(zip(self.outputs, value if self.several else (value,), strict=True))
+        rng = np.random.default_rng(3)
+        self.vectors = {o: rng.normal(size=np.shape(y)) for o, y in self.values.items()}
+        self.tangents = {n: rng.normal(size=np.shape(self.arrays[n])) for n in jac.wrt}
+        self.H = jac.hessian(**self.arrays)
+
+    @property
+    def u(self):
+        return tuple(self.vectors.values()) if self.several else self.vectors[self.outputs[0]]
+
+    def own(self, name):
+        """The shape of one array of one sample."""
+        shape = np.shape(self.arrays[name])
+        return shape[1:] if name in self.inputs and self.samples else shape
+
+    def key(self, output, *names):
+        return (output, *names) if self.several else names
+
+    def triples(self):
+        return [(o, p, q) for o in self.outputs for p in self.jac.wrt for q in self.jac.wrt]
+
+    def per_sample(self, p, q):
+        """Σ_out u · ∂²y as `[B, p, q]` with flat axes."""
+        total = 0.0
+        for output in self.outputs:
+            u = self.vectors[output]
+            count = u.shape[0] if self.samples else 1
+            size = int(np.prod(self.own(p))), int(np.prod(self.own(q)))
+            block = np.asarray(self.H[self.key(output, p, q)])
+            flat = block.reshape(count, int(u.size / max(count, 1)), *size)
+            total = total + np.einsum("bo,bopq->bpq", u.reshape(flat.shape[:2]), flat)
+        return total
+
+    def summed(self, p, q):
+        found = self.per_sample(p, q)
+        apart = self.samples and {p, q} & self.inputs
+        shape = (*self.own(p), *self.own(q))
+        return found.reshape((len(found), *shape)) if apart else found.sum(0).reshape(shape)
+
+    def pushed(self, p):
+        total = np.zeros(np.shape(self.arrays[p]))
+        for q in self.jac.wrt:
+            per_sample = self.per_sample(p, q)
+            tangent = self.tangents[q].reshape(
+                len(per_sample) if q in self.inputs and self.samples else 1, per_sample.shape[2]
+            )
+            found = np.einsum("bpq,bq->bp", per_sample, np.broadcast_to(
+                tangent, (len(per_sample), per_sample.shape[2])))  # fmt: skip
+            apart = p in self.inputs and self.samples
+            total += (found if apart else found.sum(0)).reshape(total.shape)
+        return total
+
+
+def close(value, expected, digits=1e-10):
+    scale = np.max(np.abs(expected), initial=1.0)
+    assert np.shape(value) == np.shape(expected)
+    np.testing.assert_allclose(value, expected, rtol=0, atol=digits * scale)
+
+
+def test_blocks_are_the_differences_of_jacobians(layer):
+    case, step = Case(layer, 3), 1e-5
+    for output, p, q in case.triples():
+        block = np.asarray(case.H[case.key(output, p, q)])
+        at_p = (output, p) if case.several else p
+        array, apart = case.arrays[q], q in case.inputs
+        columns = []
+        for at in np.ndindex(case.own(q)):
+            ends = []
+            for sign in (1, -1):
+                moved = np.array(array)
+                moved[(slice(None), *at) if apart else at] += sign * step
+                J = layer.jacobian(**{**case.arrays, q: moved})
+                ends.append(np.asarray(J[at_p]))
+            columns.append((ends[0] - ends[1]) / (2 * step))
+        close(block, np.stack(columns, -1).reshape(block.shape), digits=2e-8)
+
+
+@pytest.mark.parametrize("batch", [3, None, 1, 0])
+def test_every_pair_is_there_in_both_orders_and_symmetric(layer, batch):
+    case = Case(layer, batch)
+    for output, p, q in case.triples():
+        y = np.shape(case.values[output])
+        block, turned = (case.H[case.key(output, *pair)] for pair in ((p, q), (q, p)))
+        assert block.shape == (*y, *case.own(p), *case.own(q))
+        dense, ahead = np.asarray(block), len(y)
+        k = len(case.own(q))
+        order = (*range(ahead), *range(ahead + k, dense.ndim), *range(ahead, ahead + k))
+        close(dense, np.asarray(turned).transpose(order))
+        out = np.empty(block.shape)
+        assert block.dense(out=out) is out
+        assert np.array_equal(out, dense)
+
+
+@pytest.mark.parametrize("batch", [3, None, 0])
+def test_sums_and_products_with_tangents_are_those_of_the_blocks(layer, batch):
+    case = Case(layer, batch)
+    sums, pushed = case.H.sum(case.u), case.H.hvp(case.u, case.tangents)
+    assert set(sums) == {(p, q) for p in layer.wrt for q in layer.wrt}
+    assert set(pushed) == set(layer.wrt)
+    for p in layer.wrt:
+        close(pushed[p], case.pushed(p))
+        for q in layer.wrt:
+            close(sums[p, q], case.summed(p, q))
+    for output, p, q in case.triples():
+        if not case.several:
+            close(case.H[case.key(output, p, q)].sum(case.u), case.summed(p, q))
+
+
+def test_the_formula_rebuilds_the_block_from_its_factors():
+    jac = compiled(DENSE, "all", order=2)
+    H = Case(jac, 3).H
+    for key in (("W", "W"), ("W", "b"), ("b", "W"), ("W", "x"), ("x", "x")):
+        block = H[key]
+        found = sum(
+            rebuilt(part, block) for part in block.formula.split(" + ")
+        )  # fmt: skip
+        close(np.broadcast_to(found, block.shape), np.asarray(block))
+
+
+def rebuilt(term, block):
+    """Return one product of a formula over the axes of the dense array."""
+    total = np.ones((1,) * block.ndim)
+    sizes = dict(zip(block.axes, block.shape, strict=True))
+    for part in term.split(" * "):
+        name, inside = part.split("(") if "(" in part else part.split("[")
+        letters = inside[:-1].split(", ")
+        array = np.eye(sizes[letters[0]]) if name == "delta" else block.factors()[name]
+        order = sorted(letters, key=block.axes.index)
+        array = array.transpose([letters.index(n) for n in order])
+        total = total * array.reshape([sizes[a] if a in letters else 1 for a in block.axes])
+    return total
+
+
+def test_structures_leave_out_what_is_zero():
+    H = Case(compiled(DENSE, "all", order=2), 3).H
+    assert H["W", "W"].structure == "delta(i, j) * delta(i, l) * C[b, i, k, p]"
+    assert H["W", "W"].compact().shape == (3, SIZES["m"], SIZES["n"], SIZES["n"])
+    assert H["W", "W"].formula == "delta(i, j) * delta(i, l) * G[b, i] * h[b, k] * f[b, p]"
+    assert H["b", "W"].axes == ("b", "i", "l", "j", "k")
+    assert H["W", "b"].axes == ("b", "i", "j", "k", "l")
+    assert "d²y/db dW[b, i, l, j, k]" in repr(H["b", "W"])
+
+
+def test_a_product_with_tangents_makes_no_block():
+    jac = compiled(DENSE, "params", order=2)
+    called = []
+    sweep = jac.module._sweep_twice
+    jac.module._sweep_twice = lambda *a: called.append(a) or sweep(*a)
+    try:
+        case = Case(jac, 3)
+        case.H.hvp(case.u, case.tangents)
+        case.H.sum(case.u)
+        assert not called
+        case.H["W", "b"].dense()
+        case.H["W", "W"].dense()
+        assert len(called) == 1
+    finally:
+        jac.module._sweep_twice = sweep
+
+
+def test_sums_of_a_logistic_regression_are_one_product():
+    jac = compiled(LOGISTIC, "params", order=2)
+    driver = jac.source[jac.source.index("def _summed(") :]
+    driver = driver[: driver.index("\n\n\n")]
+    products = [line for line in driver.splitlines() if "_matmul(" in line or "np.matmul" in line]
+    assert len(products) == 2  # w x, and X^T (D X)
+    rng = np.random.default_rng(0)
+    X, w, u = rng.normal(size=(7, 4)), rng.normal(size=4), rng.normal(size=7)
+    y = 1 / (1 + np.exp(-X @ w))
+    D = np.diag(u * y * (1 - y) * (1 - 2 * y))
+    close(jac.hessian(X, w).sum(u)["w", "w"], X.T @ D @ X)
+    close(jac.hessian_sum(X, w, u)["w", "w"], X.T @ D @ X)
+
+
+def test_no_array_of_a_sum_has_samples_and_the_axes_of_both():
+    jac = unvalidated("x: input[n]\nW: param[m, n]\nV: param[k, m]\ny = V @ tanh(W @ x)", order=2)
+    curvature = jac.forms.curvature
+    batch = jac.forms.program.batch
+    for definition in curvature.summed.definitions:
+        if batch in definition.indices:
+            assert len(definition.indices) <= 4  # b, and no more than three of W's two and V's two
+
+
+def test_inputs_are_differentiated_by_sample():
+    jac = compiled("x: input[n]\nw: param[n]\ny = sin(dot(w, x))", ["x", "w"], order=2)
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(3, 4)), rng.normal(size=4)
+    H = jac.hessian(x, w)
+    z = x @ w
+    mixed = np.cos(z)[:, None, None] * np.eye(4) - np.sin(z)[:, None, None] * np.einsum(
+        "bi,j->bij", x, w
+    )
+    close(H["w", "x"].dense(), mixed)
+    close(H.sum(np.ones(3))["w", "x"], mixed)
+    close(H.sum(np.ones(3))["x", "w"], mixed.transpose(0, 2, 1))
+
+
+def test_stopped_gradients_stay_stopped():
+    jac = compiled("x: input\na: param\ny = a**2 * stop_gradient(exp(a * x))", order=2)
+    x, a = np.array([0.3, -0.2]), np.float64(0.7)
+    close(jac.hessian(x, a)["a", "a"].dense(), 2 * np.exp(a * x))
+
+
+@pytest.mark.parametrize("name", ["dense", "softmax", "mlp", "two"])
+def test_float32_stays_float32(name):
+    jac = compiled(TEXTS[name], order=2)
+    exact, single = Case(jac, 3), Case(jac, 3, np.float32)
+    sums = single.H.sum(single.u)
+    assert all(np.asarray(a).dtype == np.float32 for a in sums.values())
+    assert all(np.asarray(a).dtype == np.float32 for a in single.H.hvp(single.u, {}).values())
+    for key in single.H:
+        assert single.H[key].dense().dtype == np.float32
+        close(single.H[key].dense(), exact.H[key].dense(), digits=1e-5)
+
+
+def test_analytic_layers_have_complex_hessians():
+    jac = compiled("x: input[n]\nw: param[n]\ny = exp(dot(w, x)) + w[0]**3", order=2)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3))
+    w = rng.normal(size=3) + 1j * rng.normal(size=3)
+    expected = np.exp(x @ w)[:, None, None] * np.einsum("bi,bj->bij", x, x)
+    expected[:, 0, 0] += 6 * w[0]
+    close(jac.hessian(x, w)["w", "w"].dense(), expected)
+
+
+def test_select_keeps_pairs_of_what_is_selected():
+    jac = compiled(TEXTS["mlp"], "params", order=2)
+    case = Case(jac, 3)
+    part = jac.select(["W1", "b2"])
+    H = part.hessian(**case.arrays)
+    assert set(H) == {(p, q) for p in part.wrt for q in part.wrt}
+    assert set(H.sum(case.u)) == set(H)
+    assert set(H.hvp(case.u, {"b2": np.ones(SIZES["m"])})) == {"W1", "b2"}
+    with pytest.raises(MissingKeyError, match="no second derivative"):
+        H["W1", "W2"]
+    with pytest.raises(ArgumentError, match="no tangent for 'W2'"):
+        H.hvp(case.u, {"W2": np.ones((SIZES["m"], SIZES["h"]))})
+
+
+def test_hessians_do_not_follow_later_changes_of_the_arrays():
+    jac = compiled(DENSE, "params", order=2)
+    case = Case(jac, 3)
+    before = jac.hessian(**case.arrays)
+    expected = case.H["W", "W"].dense()
+    for array in case.arrays.values():
+        array += 1.0
+    close(before["W", "W"].dense(), expected)
+
+
+def test_the_module_offers_the_same():
+    jac = compiled(DENSE, "params", order=2)
+    case, module = Case(jac, 3), jac.module
+    found = module.hessian(*case.arrays.values())
+    assert list(found) == [("W", "W"), ("W", "b"), ("b", "W"), ("b", "b")]
+    for key, block in found.items():
+        close(block, case.H[key].dense())
+    out = np.empty(found["W", "b"].shape)
+    assert jac.hess_W_b(**case.arrays, out=out) is out
+    close(out, found["W", "b"])
+    close(jac.hess_W_W_compact(**case.arrays), case.H["W", "W"].compact())
+    assert set(jac.hess_W_b_factors(**case.arrays)) == {"G", "h"}
+    assert module.OPTIONS["order"] == 2
+    assert ("W", "b") in module.STRUCTURE
+
+
+def test_names_of_functions_of_pairs_never_collide():
+    jac = compiled("a: param\na_b: param\nb: param\ny = a * a_b * b + a_b**2", order=2)
+    values = dict(a=1.0, a_b=2.0, b=3.0)
+    names = [n for n in dir(jac.module) if n.startswith("hess_") and not n.endswith("factors")]
+    assert len(names) == 6
+    H = jac.hessian(**values)
+    close(H["a", "a_b"].dense(), 3.0)
+    close(H["a_b", "a_b"].dense(), 2.0)
+    close(H["a", "b"].dense(), 2.0)
+
+
+def test_first_order_layers_say_what_to_do():
+    jac = unvalidated(DENSE)
+    arrays = arrays_for(jac)
+    for call in (jac.hessian, lambda **a: jac.hvp(*a.values(), 1, {})):
+        with pytest.raises(ArgumentError, match="order=2"):
+            call(**arrays)
+    with pytest.raises(ArgumentError, match="order=3 is not supported"):
+        sg.compile(DENSE, order=3)
+    assert "hess" not in jac.source
+
+
+def test_wrong_vectors_are_refused_by_name():
+    case = Case(compiled(DENSE, "params", order=2), 3)
+    with pytest.raises(ShapeError, match="u has shape"):
+        case.H.sum(np.ones((2, 2)))
+    with pytest.raises(ShapeError, match="tangents"):
+        case.H.hvp(case.u, {"b": np.ones(9)})
+
+
+def test_validation_compares_second_derivatives():
+    jac = unvalidated(DENSE, order=2)
+    report = sg.check(jac)
+    titles = [a.title for a in report.agreements]
+    assert {"d²y/dW dW", "d²y/dW db", "d²y/db dW", "d²y/db db"} <= set(titles)
+    assert report.ok
+
+
+def test_validation_finds_a_wrong_second_derivative():
+    jac = unvalidated(DENSE, plain=True, order=2)
+    dense = jac.module._dense_y_W_b
+
+    def wrong(*args):
+        block = dense(*args)
+        block[0, 0] += 1.0
+        return block
+
+    jac.module._dense_y_W_b = wrong
+    with pytest.raises(sg.ValidationError, match="hessian_sum of W, b"):
+        sg.check(jac)
+
+
+def test_a_module_of_second_order_is_checked_from_its_file(tmp_path):
+    path = tmp_path / "dense_jac.py"
+    sg.compile(DENSE, order=2, path=path, check=False)
+    report = sg.check(path)
+    assert "d²y/db db" in [a.title for a in report.agreements]
+
+
+def test_copies_and_pickles_keep_second_derivatives():
+    jac = unvalidated(DENSE, order=2)
+    again = pickle.loads(pickle.dumps(jac))
+    case = Case(again, 3)
+    close(copy.copy(jac).hessian(**case.arrays)["b", "b"].dense(), case.H["b", "b"].dense())
+
+
+# ------------------------------------------------------------------ to read
+
+
+def test_softmax_reads_as_in_the_textbook():
+    d = sg.derive("z: input[n]\ny = softmax(z)", "all", order=2)
+    assert d["z", "z"].text() == (
+        "∂²y[i]/∂z[j]∂z[k] = (δ_ij δ_ik - δ_ik y_j - δ_jk y_j - δ_ij y_k + 2 y_j y_k) y_i"
+    )
+    assert r"\frac{\partial^2 y_i}{\partial z_j \, \partial z_k}" in d["z", "z"].latex()
+
+
+def test_slopes_of_second_order_are_written_out():
+    d = sg.derive(LOGISTIC, order=2)
+    assert d["w", "w"].text() == "∂²y/∂w[i]∂w[j] = y x_i x_j(1 - 2 y)(1 - y)"
+    assert "∂²y/∂w∂w = (x xᵀ) y (1 - 2 y) (1 - y)" in d.text()
+    d = sg.derive(DENSE, order=2)
+    assert d["b", "b"].text() == "∂²y[i]/∂b[j]∂b[k] = -2 δ_ij δ_ik y_i(1 - y_i²)"
+    assert "∂²(gᵀ y)/∂b∂b = -2 diag(g ⊙ y ⊙ (1 - y²))" in d.text()
+
+
+def test_a_pair_is_read_in_either_order():
+    d = sg.derive(DENSE, order=2)
+    assert d["b", "W"].text() == "∂²y[i]/∂b[j]∂W[k,l] = -2 δ_ik δ_ij x_l y_i(1 - y_i²)"
+    assert d.keys() == ("W", "b", ("W", "W"), ("W", "b"), ("b", "b"))
+    with pytest.raises(SelectionError, match="order=2"):
+        sg.derive(DENSE)["W", "b"]
+    two = sg.derive(TEXTS["two"], order=2)
+    assert two["s", "a", "W"].text().startswith("∂²s/∂a∂W[i,j] = ")
+
+
+def test_every_format_holds_second_derivatives():
+    d = sg.derive(DENSE, order=2)
+    assert "<msup><mi>∂</mi><mn>2</mn></msup>" in d.html()
+    assert r"\partial^2" in d.tex()
+    assert r"\partial^2" in d.markdown()
