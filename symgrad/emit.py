@@ -57,9 +57,9 @@ def emit(
 ) -> Source:
     """Return the module that evaluates all forms."""
     program = forms.program
-    has_batch = any(a.batched for a in program.arrays)
+    first = 0 if any(a.batched for a in program.arrays) else None
     captions = {
-        (s.jacobian.output, s.jacobian.parameter): caption(s, has_batch) for s in forms.structured
+        (s.jacobian.output, s.jacobian.parameter): caption(s, first) for s in forms.structured
     }
     several = len(program.outputs) > 1
     keyed = {(pair if several else pair[1]): words for pair, words in captions.items()}
@@ -94,6 +94,7 @@ def emit(
         shapes=_literal({a.name: _shape_names(a) for a in program.arrays}),
         structure=_literal({k: c.structure for k, c in keyed.items()}),
         factors=_literal({k: c.formula for k, c in keyed.items()}),
+        axes=_literal({k: c.layout for k, c in keyed.items()}),
         validation=_literal(dict(validation or {})),
         preamble=PREAMBLE.strip("\n"),
         publics=tuple(offered),
