@@ -46,6 +46,7 @@ from symgrad.show import show, show_jacobian
 from symgrad.show_plan import show_plan
 from symgrad.syntax import Layer
 from symgrad.trade import trade
+from symgrad.turn import require_axis
 from symgrad.validate import Report
 
 LayerLike = Union[Layer, str, os.PathLike[str], Expression, tuple[Expression, ...]]
@@ -122,6 +123,7 @@ def compile(
     recompute: str | Sequence[str] | None = None,
     seed: int = 0,
     force: bool = False,
+    batch_axis: int = 0,
     **beside: Any,
 ) -> Compiled:
     """Compile a layer to a module of kernels for its value and its Jacobians with respect to `wrt`.
@@ -132,8 +134,10 @@ def compile(
     did not write is overwritten with `force` only. `check_domain` makes every call test the
     layer's asserts. `recompute` names definitions (or globs) that `vjp`, `vjp_per_sample`,
     `gradient` and `pullback` compute again on the way back instead of storing them, see
-    `symgrad.trade.trade`. `inputs`, `params`, `consts` and `name` may stand beside a text, as in
-    `layer`.
+    `symgrad.trade.trade`. `batch_axis=-1` is for samples in columns: inputs, outputs, `u` and all
+    results with a row for each sample then have the batch axis last, `[n, B]` and `[*out, *p, B]`;
+    other integers count among the axes of one sample. The module itself, `jac.source`, keeps it
+    first. `inputs`, `params`, `consts` and `name` may stand beside a text, as in `layer`.
     Raises any SymgradError.
     """
     read = layer(layer_, **beside_of(compile, beside))
@@ -143,6 +147,8 @@ def compile(
         require_replaceable(report_beside(target))
     program, options = _program(read, functions, dims)
     _require_bound(program, read)
+    batch_axis = whole(batch_axis, "batch_axis")
+    require_axis(program, batch_axis)
     made = assemble(program, select(program, wrt, read.aliases), order, check_domain=check_domain)
     if order == 2:
         options["order"] = 2
@@ -162,7 +168,8 @@ def compile(
             _report_beside(target, report)
     module = building.load(file)
     names = made.derivation.selection.names
-    return Compiled(read, made, module, file, source.text, source.captions, report, names)
+    nouns = (source.text, source.captions, report, names, batch_axis)
+    return Compiled(read, made, module, file, *nouns)
 
 
 def _report_beside(target: Path, report: Report | None) -> None:

@@ -1,13 +1,14 @@
 """A compiled layer: a generated module behind a door that takes arrays in every usual way.
 
 Module, Forms -> Compiled
-Nothing is compiled by numba until a form is first called.
+Nothing is compiled by numba until a form is first called. The module has the batch axis first in
+all arrays; `batch_axis` is where callers have it, and what they give and get are views.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -25,17 +26,21 @@ from symgrad.generation.publics_twice import hessian_functions
 from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
 from symgrad.products.sides import Factored
-from symgrad.program import BATCH
 from symgrad.second_pass import SecondOrder, own_copies
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Pass
 from symgrad.syntax import Layer
+from symgrad.turn import Turn
 from symgrad.validate import Report
 
 
 @dataclass(slots=True)
 class Compiled(SecondOrder):
-    """What `compile` returns; `wrt` are the arrays it differentiates by, in declared order."""
+    """What `compile` returns; `wrt` are the arrays it differentiates by, in declared order.
+
+    `batch_axis` is where the batch axis stands in inputs, outputs, `u` and everything that has a
+    row for each sample, counted among the axes of one sample: `[*out, *p, B]` for -1.
+    """
 
     layer: Layer
     forms: Forms
@@ -45,6 +50,8 @@ class Compiled(SecondOrder):
     captions: Mapping[tuple[str, ...], Caption]
     report: Report | None
     wrt: tuple[str, ...]
+    batch_axis: int = 0
+    turn: Turn = field(init=False, repr=False)
     _batched: bool = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
     _read: frozenset[str] = field(init=False, repr=False)
@@ -55,6 +62,7 @@ class Compiled(SecondOrder):
     def __post_init__(self) -> None:
         """Look up once what every call needs."""
         program = self.forms.program
+        self.turn = Turn(program, self.batch_axis)
         inputs = {a.name for a in program.arrays if a.role == "input"}
         self._batched = any(a.batched for a in program.arrays)
         self._sizes = tuple(size_dims(program))
@@ -83,7 +91,7 @@ class Compiled(SecondOrder):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the text of the module in its place; whoever unpickles it builds it again."""
-        nouns = (self.layer, self.forms, self.captions, self.report, self.wrt)
+        nouns = (self.layer, self.forms, self.captions, self.report, self.wrt, self.batch_axis)
         return _again, (self.source, self.path, *nouns)
 
     def select(self, wrt: Wrt) -> Compiled:
@@ -95,37 +103,24 @@ class Compiled(SecondOrder):
         allowed = {n: roles[n] for n in self.wrt}
         fixed = {n: r for n, r in roles.items() if r in ("const", "index")}
         names = choose(wrt, allowed, fixed, self.layer.aliases)
-        return Compiled(
-            self.layer,
-            self.forms,
-            self.module,
-            self.path,
-            self.source,
-            self.captions,
-            self.report,
-            names,
-        )
+        return replace(self, wrt=names)
 
     @within_memory
     def forward(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the output `[B, *out]`, or a tuple of them."""
         arrays, keywords, _ = self._bind("forward", args, kwargs)
-        return self.module.forward(*arrays, **keywords)
+        return self.turn.outputs(self.turn.run(self.module.forward, *arrays, **keywords))
 
     @within_memory
     def jacobian(self, /, *args: Any, **kwargs: Any) -> Jacobians:
-        """Return all selected Jacobians, structured, from one pass; nothing dense is built."""
+        """Return all selected Jacobians, structured, from one pass; nothing dense is built.
+
+        Every J is `[B, *out, *p]`: the batch, then the axes of the output, then those of θ.
+        """
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
-        arrays = own_copies(arrays)
-        module = self.module
-        checked, sizes, dtype, single = self.checked(arrays, keywords)
-        values = module._sweep(checked, sizes, dtype)
-        done = Pass(module, checked, self.sizes_by_name(sizes), sizes, dtype, single, values)
-        blocks = {
-            key: Block(Factored(self.name, structured, done, self._batched, is_input), words, done)
-            for key, structured, words, is_input in self._table
-        }
-        outputs = tuple(self._value(o, values, done) for o in self.forms.program.outputs)
+        done = self._pass(own_copies(arrays), keywords)
+        blocks = self._blocks(done, self.wrt)
+        outputs = tuple(self._value(o, done.values, done) for o in self.forms.program.outputs)
         several = len(outputs) > 1
         return Jacobians(outputs if several else outputs[0], blocks, several)
 
@@ -146,13 +141,13 @@ class Compiled(SecondOrder):
         arrays, keywords, _ = self._bind("gradient", args, kwargs)
         program = self.forms.program
         for output in program.outputs:
-            axes = [str(i.dim) for i in self._own(output)]
+            axes = [str(i.dim) for i in self.turn.own(output)]
             if axes and not sum:
                 raise ShapeError(
                     f"{output} has shape [{', '.join(axes)}]; a gradient needs a scalar: use "
                     "jacobian, or sum=True"
                 )
-        shape_of = [tuple(i.dim for i in self._own(o)) for o in program.outputs]
+        shape_of = [tuple(i.dim for i in self.turn.own(o)) for o in program.outputs]
         _, sizes, _, single = self.checked(arrays, keywords)
         known = self.sizes_by_name(sizes)
         ones = []
@@ -161,7 +156,7 @@ class Compiled(SecondOrder):
             ones.append(np.ones((known["#B"], *own) if self._batched and not single else own))
         form = self.module.vjp_per_sample if per_sample else self.module.vjp
         found = form(*arrays, tuple(ones) if len(ones) > 1 else ones[0], **keywords)
-        return {n: g for n, g in found.items() if n in self.wrt}
+        return self._gradients(found)
 
     @within_memory
     def pullback(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
@@ -171,12 +166,12 @@ class Compiled(SecondOrder):
         """
         arrays, keywords, _ = self._bind("pullback", args, kwargs)
         arrays = own_copies(arrays)
-        value, back = self.module.pullback(*arrays, **keywords)
+        value, back = self.turn.run(self.module.pullback, *arrays, **keywords)
 
         def pull(u: Any) -> dict[str, Any]:
-            return {n: g for n, g in back(u).items() if n in self.wrt}
+            return self._gradients(self.turn.run(back, self.turn.vectors(u)))
 
-        return value, pull
+        return self.turn.outputs(value), pull
 
     @within_memory
     def vjp(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -202,14 +197,16 @@ class Compiled(SecondOrder):
             raise ArgumentError(
                 f"{self.name}.jvp: no tangent for {unknown[0]!r}; expected some of {known}"
             )
-        return self.module.jvp(*arrays, extra[0], **keywords)
+        tangents = self.turn.tangents(extra[0])
+        found = self.turn.run(self.module.jvp, *arrays, tangents, **keywords)
+        return self.turn.outputs(found)
 
     def __getattr__(self, name: str) -> Any:
         """Give the module's `jac_θ` and `hess_θ_φ`, with `_compact` and `_factors`."""
         if name.startswith("jac_") and name in form_names(self.forms, self.wrt):
             return partial(self._form, name)
         if name.startswith("hess_") and name in hessian_functions(self.forms, self.wrt):
-            return partial(self._form, name)
+            return partial(self._second_form, name)
         message = f"the compiled layer {self.name!r} has no {name!r}"
         if name.startswith("jac_"):
             message += f"; it differentiates with respect to {', '.join(self.wrt)}"
@@ -224,16 +221,38 @@ class Compiled(SecondOrder):
         word = own_name("out", [a.name for a in self.forms.program.arrays])
         out = {word: kwargs.pop(word)} if word in kwargs else {}
         arrays, keywords, _ = self._bind(name, args, kwargs)
-        if out and name.rstrip("_").endswith("_factors"):
+        parameter, kind = form_names(self.forms, self.wrt)[name]
+        if out and kind == "factors":
             raise ArgumentError(f"{self.name}.{name} takes no {word}: factors are not copied")
-        return getattr(self.module, name)(*arrays, **keywords, **out)
+        if not self.batch_axis:
+            return getattr(self.module, name)(*arrays, **keywords, **out)
+        blocks = self._blocks(self._pass(arrays, keywords, parameter), (parameter,)).values()
+        forms = [getattr(block, kind) for block in blocks]
+        if kind == "factors":
+            found = [form() for form in forms]
+        else:
+            given = out.get(word)
+            outs = (given,) if len(forms) == 1 else self.module._outs(given, len(forms))
+            found = [form(own) for form, own in zip(forms, outs, strict=True)]
+        return tuple(found) if len(found) > 1 else found[0]
 
     def _selected(
         self, form: Callable[..., Any], name: str, args: Any, kwargs: Any
     ) -> dict[str, Any]:
         arrays, keywords, extra = self._bind(name, args, kwargs, ("u",))
-        found = form(*arrays, extra[0], **keywords)
-        return {n: g for n, g in found.items() if n in self.wrt}
+        u = self.turn.vectors(extra[0])
+        return self._gradients(self.turn.run(form, *arrays, u, **keywords))
+
+    def _gradients(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the selected arrays, with the batch axis where callers have it."""
+        return self.turn.gradients({n: g for n, g in found.items() if n in self.wrt})
+
+    def _pass(self, arrays: Sequence[Any], keywords: Any, until: str | None = None) -> Pass:
+        """Return what one forward pass leaves; `until` names the one θ it is for."""
+        module = self.module
+        checked, sizes, dtype, single = self.checked(arrays, keywords)
+        values = module._sweep(checked, sizes, dtype, until)
+        return Pass(module, checked, self.sizes_by_name(sizes), sizes, dtype, single, values)
 
     def _bind(
         self,
@@ -275,7 +294,17 @@ class Compiled(SecondOrder):
         keywords = {
             a.name: given[a.name] for a in declared if a.default is not None and a.name in given
         }
+        given = self.turn.arguments(self.name, given)
         return [given[n] for n in order], keywords, tail
+
+    def _blocks(self, done: Pass, names: Sequence[str]) -> dict[tuple[str, str], Block]:
+        """Return the Jacobians with respect to some arrays."""
+        layer, batched, axis = self.name, self._batched, self.batch_axis
+        return {
+            key: Block(Factored(layer, structured, done, batched, is_input, axis), words, done)
+            for key, structured, words, is_input in self._table
+            if key[1] in names
+        }
 
     def _doorwise(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
         """Return all arrays in declared order, defaults filled in."""
@@ -287,16 +316,11 @@ class Compiled(SecondOrder):
 
     def checked(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Return what the module's door does: checked arrays, sizes, dtype, if one sample."""
-        return self.module._door(*self._doorwise(arrays, keywords))
+        return self.turn.run(self.module._door, *self._doorwise(arrays, keywords))
 
     def sizes_by_name(self, sizes: Sequence[int]) -> dict[str, int]:
         """Return the lengths of dims."""
         return dict(zip(self._sizes, sizes, strict=True))
-
-    def _own(self, output: str) -> tuple[Any, ...]:
-        definition = self.forms.program.definition(output)
-        assert definition is not None
-        return tuple(i for i in definition.indices if i.dim != BATCH)
 
     def _value(self, output: str, values: Mapping[str, Any], done: Pass) -> Any:
         value = values[output]
@@ -306,7 +330,7 @@ class Compiled(SecondOrder):
             value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
         elif output in self._read:  # callers may write into what they get
             value = value.copy()
-        return value[0] if done.single and self._batched else value
+        return value[0] if done.single and self._batched else self.turn.output(output, value)
 
 
 def _named(
@@ -335,7 +359,8 @@ def _again(
     captions: Mapping[tuple[str, ...], Caption],
     report: Report | None,
     wrt: tuple[str, ...],
+    batch_axis: int = 0,
 ) -> Compiled:
     """Return a compiled layer that was pickled; kernels that the cache holds are not made anew."""
     module, file = building.again(source, path)
-    return Compiled(layer, forms, module, file, source, captions, report, wrt)
+    return Compiled(layer, forms, module, file, source, captions, report, wrt, batch_axis)

@@ -28,7 +28,8 @@ class Jacobian:
     `out` and `theta` hold no batch index; `batched` says whether a batch axis comes first.
     Terms read forward definitions, declared arrays and `Derivation.adjoints`; each term is
     a sum over `bound` of deltas, guards and accesses or scalar functions of them.
-    A second derivative is by `parameter` and then by `beside`; `theta` has the axes of both.
+    A second derivative is by `parameter` and then by `beside`; `theta` has the axes of both, the
+    first `split` are those of the parameter.
     """
 
     output: str
@@ -37,6 +38,13 @@ class Jacobian:
     theta: tuple[Index, ...]
     terms: tuple[Term, ...]
     beside: str = ""
+    split: int = 0
+
+    @property
+    def axes(self) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        """The axes of the parameter, and those of the other array of a second derivative."""
+        own = self.split if self.beside else len(self.theta)
+        return self.theta[:own], self.theta[own:]
 
 
 @dataclass(frozen=True, slots=True)

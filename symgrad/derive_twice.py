@@ -96,9 +96,9 @@ class Twice:
         if parameter != beside:
             other = self.ordered(output, beside, parameter)
             if _cost(other) < _cost(one):
-                split = len(self.first.jacobian(output, beside).theta)
-                theta = (*other.theta[split:], *other.theta[:split])
-                one = replace(other, parameter=parameter, beside=beside, theta=theta)
+                second, first = other.axes
+                one = replace(other, parameter=parameter, beside=beside, theta=(*first, *second),
+                              split=len(first))  # fmt: skip
         return self.settled(one)
 
     def ordered(self, output: str, parameter: str, beside: str) -> Jacobian:
@@ -118,7 +118,8 @@ class Twice:
                 if term is not None:
                     tied = tie(outputs_first(term, jacobian.out), jacobian.out, every)
                     terms.append(_in_order(tied, (*jacobian.out, *every)))
-        return Jacobian(output, parameter, jacobian.out, every, tuple(terms), beside)
+        split = len(jacobian.theta)
+        return Jacobian(output, parameter, jacobian.out, every, tuple(terms), beside, split)
 
     def product_rule(self, term: Term, beside: str, theta: Sequence[Index]) -> Iterator[Term]:
         """Yield the derivative of each array of a term times the other factors."""

@@ -58,10 +58,10 @@ def emit(
 ) -> Source:
     """Return the module that evaluates all forms."""
     program = forms.program
-    has_batch = any(a.batched for a in program.arrays)
+    first = 0 if any(a.batched for a in program.arrays) else None
     twice = forms.curvature.structured if forms.curvature is not None else ()
     captions = {
-        (s.jacobian.output, *s.pair.split(", ")): caption(s, has_batch)
+        (s.jacobian.output, *s.pair.split(", ")): caption(s, first)
         for s in (*forms.structured, *twice)
     }
     several = len(program.outputs) > 1
@@ -97,6 +97,7 @@ def emit(
         shapes=_literal({a.name: _shape_names(a) for a in program.arrays}),
         structure=_literal({k: c.structure for k, c in keyed.items()}),
         factors=_literal({k: c.formula for k, c in keyed.items()}),
+        axes=_literal({k: c.layout for k, c in keyed.items()}),
         validation=_literal(dict(validation or {})),
         preamble=PREAMBLE.strip("\n"),
         publics=tuple(offered),

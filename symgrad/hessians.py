@@ -6,11 +6,12 @@ Nothing is evaluated before it is asked for: a product with tangents needs no bl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from symgrad.batch import inserted, place
 from symgrad.errors import MissingKeyError
 from symgrad.memory import within_memory
 from symgrad.products.terms import Values
@@ -22,18 +23,20 @@ Pair = tuple[str, ...]
 class HessianBlock:
     """The second derivative of one output by two arrays, `[B, *out, *p, *q]`, as factors.
 
-    Without a batch axis where a single sample was given or the layer has no inputs.
+    The batch stands first, then the axes of the output, of θ and of φ, in C order; `layout` says
+    which letter is which. There is no batch axis where a single sample was given or the layer has
+    no inputs; with `batch_axis=-1` it is the last one.
     """
 
-    def __init__(self, block: Block, ranks: tuple[int, int], *, turned: bool) -> None:
+    def __init__(self, block: Block, *, turned: bool) -> None:
         self._block = block
-        self._ranks = ranks
         self._turned = turned
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the dense array."""
-        return tuple(self._ordered(self._block.shape))
+        shape = self._block.shape
+        return tuple(shape[n] for n in self._order(len(shape)))
 
     @property
     def ndim(self) -> int:
@@ -58,7 +61,13 @@ class HessianBlock:
     @property
     def axes(self) -> tuple[str, ...]:
         """The letters that structure and formula use for the axes of the dense array, in order."""
-        return tuple(self._ordered(self._block.axes))
+        letters = self._block.axes
+        return tuple(letters[n] for n in self._order(len(letters)))
+
+    @property
+    def layout(self) -> str:
+        """What the letters of structure and formula stand for."""
+        return self._block.layout
 
     def __repr__(self) -> str:
         names = self._block.pair.split(", ")
@@ -76,15 +85,15 @@ class HessianBlock:
         if not self._turned:
             return self._block.dense(out)
         if out is None:
-            return self._exchanged(self._block.dense(), self._ranks)
-        if isinstance(out, np.ndarray) and out.shape == self.shape:
-            self._block.dense(self._exchanged(out, self._ranks[::-1]))
-            return out
-        return self._block.dense(out)  # which refuses it
+            return self._turn(self._block.dense())
+        if not isinstance(out, np.ndarray) or out.shape != self.shape:
+            return self._block.dense(out)  # which refuses it
+        self._block.dense(out.transpose(np.argsort(self._order(out.ndim))))
+        return out
 
-    def compact(self) -> Values:
-        """Return the entries that are not structurally zero, over the letters of `structure`."""
-        return self._block.compact()
+    def compact(self, out: Values | None = None) -> Values:
+        """Return the entries that are not structurally zero, C in `structure`."""
+        return self._block.compact(out)
 
     def factors(self) -> dict[str, Values]:
         """Return the factor arrays by the names that `formula` uses; copy before writing."""
@@ -95,11 +104,11 @@ class HessianBlock:
 
         Inputs keep their batch axis. Several u stand along leading axes.
         """
-        return self._turn(self._block.vjp(u))
+        return self._turn(self._block.vjp(u), out=False)
 
     def per_sample_sum(self, u: Any) -> Values:
         """Return Σ_out u · ∂²y for every sample, `[B, *p, *q]`."""
-        return self._turn(self._block.per_sample_vjp(u))
+        return self._turn(self._block.per_sample_vjp(u), out=False, apart=True)
 
     def norm(self) -> Values:
         """Return the Frobenius norm for every sample, `[B]`."""
@@ -111,23 +120,31 @@ class HessianBlock:
         dense = np.asarray(self.dense())
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
-    def _ordered(self, axes: Sequence[Any]) -> list[Any]:
-        """Return what belongs to the axes of the block in the order of this one's."""
-        p, q = self._ranks
-        ahead = len(axes) - p - q
-        one, other = list(axes[ahead : ahead + p]), list(axes[ahead + p :])
-        return [*axes[:ahead], *other, *one] if self._turned else list(axes)
+    def _turn(self, array: Any, *, out: bool = True, apart: bool = False) -> Values:
+        """Return a result of the block with the axes of its two arrays exchanged."""
+        found: Values = np.asarray(array)
+        return found.transpose(self._order(found.ndim, out=out, apart=apart))
 
-    def _turn(self, array: Values) -> Values:
-        return self._exchanged(array, self._ranks) if self._turned else array
+    def _order(self, rank: int, *, out: bool = True, apart: bool = False) -> tuple[int, ...]:
+        """Return the axes of a result of the block in the order of this one's.
 
-    @staticmethod
-    def _exchanged(array: Values, ranks: tuple[int, int]) -> Values:
-        """Return a view with the last axes exchanged: the p ones behind the q ones."""
-        array = np.asarray(array)
-        ahead, (p, q) = array.ndim - sum(ranks), ranks
-        order = (*range(ahead), *range(ahead + p, ahead + p + q), *range(ahead, ahead + p))
-        return array.transpose(order)
+        `out` says whether it has those of the output, `apart` whether samples are apart in any
+        case; axes ahead of all these are right-hand sides.
+        """
+        jacobian = self._block.factored.structured.jacobian
+        if not self._turned:
+            return tuple(range(rank))
+        p, q = (len(axes) for axes in jacobian.axes)
+        own = p + q + (len(jacobian.out) if out else 0)
+        axis = self._block.batch_axis
+        sampled = axis is not None and (out or apart or self._block.factored.is_input)
+        lead = rank - own - sampled
+        numbers = list(range(lead, rank))
+        sample = numbers.pop(place(axis or 0, own)) if sampled else 0
+        ahead = own - p - q
+        turned = [*numbers[:ahead], *numbers[ahead + p :], *numbers[ahead : ahead + p]]
+        placed = inserted(turned, sample, axis or 0) if sampled else turned
+        return (*range(lead), *placed)
 
 
 class Hessians(Mapping[Pair, HessianBlock]):
@@ -141,13 +158,12 @@ class Hessians(Mapping[Pair, HessianBlock]):
         self,
         layer: str,
         keys: Mapping[Pair, tuple[Pair, bool]],
-        ranks: Mapping[Pair, tuple[int, int]],
         make: Callable[[], Mapping[Pair, Block]],
         push: Callable[[Any, Mapping[str, Any]], dict[str, Values]],
         add: Callable[[Any], dict[Pair, Values]],
     ) -> None:
         self._layer = layer
-        self._keys, self._ranks = keys, ranks
+        self._keys = keys
         self._make, self._push, self._add = make, push, add
         self._blocks: Mapping[Pair, Block] | None = None
 
@@ -163,7 +179,7 @@ class Hessians(Mapping[Pair, HessianBlock]):
         if self._blocks is None:
             self._blocks = self._make()
         own, turned = self._keys[key]
-        return HessianBlock(self._blocks[own], self._ranks[own], turned=turned)
+        return HessianBlock(self._blocks[own], turned=turned)
 
     def __iter__(self) -> Iterator[Pair]:
         return iter(self._keys)

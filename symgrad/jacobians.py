@@ -120,9 +120,7 @@ class Jacobians(Mapping[Key, Block]):
         The norm is that over all θ: a sum of per-sample gradients none of which is longer than
         `bound`. Raises ArgumentError for a negative bound.
         """
-        scaled = clipping(self.selection, u, bound)
-        given = self._vectors(tuple(scaled) if self._several else scaled[0])
-        return vjp(self.selection, given, per_sample=False)
+        return vjp(self.selection, clipping(self.selection, u, bound), per_sample=False)
 
     # ------------------------------------------------------------ matrices
 

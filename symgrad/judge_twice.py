@@ -67,7 +67,7 @@ def compare_twice(
                 derivation, j.output, j.parameter, arrays, precision=50, beside=j.beside
             )
             found[labels[j.output, j.parameter], j.beside] = value
-            turned = _exchanged(value, j, derivation.program)
+            turned = _exchanged(value, j)
             found[labels[j.output, j.beside], j.parameter] = turned
         return found
 
@@ -104,10 +104,9 @@ def _entries(derivation: Derivation) -> int:
     return max((size(j) for j in derivation.jacobians if j.beside), default=0)
 
 
-def _exchanged(array: Any, jacobian: Jacobian, program: Program) -> Any:
+def _exchanged(array: Any, jacobian: Jacobian) -> Any:
     """Return a second derivative with the axes of its two arrays exchanged."""
-    axes = {a.name: len(a.axes) for a in program.arrays}
-    p, q = axes[jacobian.parameter], axes[jacobian.beside]
+    p, q = (len(axes) for axes in jacobian.axes)
     ahead = array.ndim - p - q
     order = (*range(ahead), *range(ahead + p, ahead + p + q), *range(ahead, ahead + p))
     return array.transpose(order)

@@ -12,6 +12,8 @@ import numpy as np
 
 from symgrad.errors import ArgumentError
 from symgrad.form import Structured
+from symgrad.generation.publics import own_name
+from symgrad.generation.publics_twice import hessian_functions
 from symgrad.hessians import Hessians
 from symgrad.memory import within_memory
 from symgrad.products.sides import Factored
@@ -55,6 +57,27 @@ class SecondOrder:
         return _second_derivatives(self, arrays, keywords).sum(*extra)
 
 
+    def _second_form(self: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Return what the module's `hess_θ_φ` does, of arrays with the batch axis anywhere."""
+        pair, kind = hessian_functions(self.forms, self.wrt)[name]
+        word = own_name("out", [a.name for a in self.forms.program.arrays])
+        given = {word: kwargs.pop(word)} if word in kwargs else {}
+        if given and kind == "factors":
+            raise ArgumentError(f"{self.name}.{name} takes no {word}: factors are not copied")
+        if not self.batch_axis:
+            arrays, keywords, _ = self._bind(name, args, kwargs)
+            return getattr(self.module, name)(*arrays, **keywords, **given)
+        H, outputs = self.hessian(*args, **kwargs), self.forms.program.outputs
+        blocks = [H[pair]] if len(outputs) == 1 else [H[(o, *pair)] for o in outputs]
+        forms = [getattr(block, kind) for block in blocks]
+        if not given:
+            found = [form() for form in forms]
+        else:
+            outs = given.values() if len(forms) == 1 else self.module._outs(given[word], len(forms))
+            found = [form(out) for form, out in zip(forms, outs, strict=True)]
+        return tuple(found) if len(found) > 1 else found[0]
+
+
 def own_copies(arrays: Sequence[Any]) -> list[Any]:
     """Return copies, so that a later step in place on the caller's arrays changes no result."""
     return [a.copy() if isinstance(a, np.ndarray) else a for a in arrays]
@@ -68,9 +91,7 @@ def _second_derivatives(
         message = f"{jac.name} was compiled for first derivatives"
         raise ArgumentError(message, hint="compile it with order=2")
     calling = _Call(jac, arrays, keywords)
-    keys = calling.keys()
-    ranks = {own: calling.ranks(own) for own, _ in keys.values()}
-    return Hessians(jac.name, keys, ranks, calling.blocks, calling.push, calling.add)
+    return Hessians(jac.name, calling.keys(), calling.blocks, calling.push, calling.add)
 
 
 class _Call:
@@ -81,7 +102,7 @@ class _Call:
         self.axes = {a.name: len(a.axes) for a in jac.forms.program.arrays}
         self.inputs = {a.name for a in jac.forms.program.arrays if a.role == "input"}
         self.several = len(jac.forms.program.outputs) > 1
-        self.checked = jac.checked(arrays, keywords)
+        jac.checked(arrays, keywords)  # mistakes are told now, before anything is asked for
 
     def structured(self) -> list[Structured]:
         """Return the second derivatives by selected arrays."""
@@ -102,34 +123,37 @@ class _Call:
                     found[key] = ((output, other, one) if turned else own, turned)
         return found
 
-    def ranks(self, own: tuple[str, ...]) -> tuple[int, int]:
-        """Return how many axes the two arrays of a block have."""
-        return self.axes[own[1]], self.axes[own[2]]
-
     def blocks(self) -> dict[tuple[str, ...], Block]:
         """Evaluate what the blocks are made of."""
         jac = self.jac
-        checked, sizes, dtype, single = self.checked
+        checked, sizes, dtype, single = jac.checked(self.arrays, self.keywords)
         values = jac.module._sweep_twice(checked, sizes, dtype)
         done = Pass(jac.module, checked, jac.sizes_by_name(sizes), sizes, dtype, single, values)
-        batched = any(a.batched for a in jac.forms.program.arrays)
+        batched, axis = any(a.batched for a in jac.forms.program.arrays), jac.batch_axis
         found: dict[tuple[str, ...], Block] = {}
         for s in self.structured():
             key = (s.jacobian.output, *_names(s))
-            factored = Factored(jac.name, s, done, batched, bool(self.inputs & set(_names(s))))
+            is_input = bool(self.inputs & set(_names(s)))
+            factored = Factored(jac.name, s, done, batched, is_input, axis)
             found[key] = Block(factored, jac.captions[key], done)
         return found
 
     def push(self, u: Any, tangents: Mapping[str, Any]) -> dict[str, Any]:
         """Return the module's product with tangents, of what is selected."""
         self._require_selected(tangents)
-        found = self.jac.module.hvp(*self.arrays, u, tangents, **self.keywords)
-        return {n: g for n, g in found.items() if n in self.jac.wrt}
+        turn, form = self.jac.turn, self.jac.module.hvp
+        vectors, pushed = turn.vectors(u), turn.tangents(tangents)
+        found = turn.run(form, *self.arrays, vectors, pushed, **self.keywords)
+        return turn.gradients({n: g for n, g in found.items() if n in self.jac.wrt})
 
     def add(self, u: Any) -> dict[tuple[str, ...], Any]:
         """Return the module's sums, of what is selected, in declared order."""
-        found = self.jac.module.hessian_sum(*self.arrays, u, **self.keywords)
-        return {(a, b): found[a, b] for a in self.jac.wrt for b in self.jac.wrt}
+        turn, wrt = self.jac.turn, self.jac.wrt
+        form = self.jac.module.hessian_sum
+        found = turn.run(form, *self.arrays, turn.vectors(u), **self.keywords)
+        return {
+            (a, b): turn.placed(found[a, b], self.axes[a] + self.axes[b]) for a in wrt for b in wrt
+        }
 
     def _require_selected(self, tangents: object) -> None:
         wrt = self.jac.wrt

@@ -100,6 +100,7 @@ def closed_form(
         tuple(restricted),
         supply.serial,
         jacobian.beside,
+        jacobian.split,
     )
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
+from symgrad.batch import inserted, outward
 from symgrad.errors import ArgumentError
-from symgrad.generation.captions import Caption
+from symgrad.generation.captions import Caption, caption, is_sample
 from symgrad.memory import within_memory
 from symgrad.products.curvature import curvature
-from symgrad.products.evaluate import handed
+from symgrad.products.evaluate import handed, taken
 from symgrad.products.kronecker import Kronecker, kfac
 from symgrad.products.linear import jvp, vjp
 from symgrad.products.newton import diagonals, ggn, matvec, roots
@@ -29,7 +30,7 @@ from symgrad.products.sides import Factored
 from symgrad.products.solve import solve
 from symgrad.products.terms import Values
 from symgrad.products.variance import variances
-from symgrad.program import BATCH, Affine, Index
+from symgrad.program import BATCH, Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,10 @@ def _again(source: str, path: Path, *rest: Any) -> Pass:
 class Block:
     """The Jacobian of one output with respect to one array, `[B, *out, *p]`, as factors.
 
-    Without a batch axis where a single sample was given or the layer has no inputs.
+    The batch stands first, then the axes of the output, then those of θ, in C order: `layout`
+    says which letter is which. There is no batch axis where a single sample was given or the
+    layer has no inputs; with `batch_axis=-1` it is the last of `[*out, *p, B]`, and likewise in
+    all arrays below that have one: where they say `[B, ...]` it stands where `batch_axis` says.
     """
 
     def __init__(self, factored: Factored, words: Caption, done: Pass) -> None:
@@ -92,7 +96,9 @@ class Block:
         """The shape of the dense array."""
         jacobian = self._structured.jacobian
         own = tuple(self._size(i) for i in (*jacobian.out, *jacobian.theta))
-        return own if self._done.single or not self._has_batch else (self._factored.count, *own)
+        if self.batch_axis is None:
+            return own
+        return inserted(own, self._factored.count, self.batch_axis)
 
     @property
     def ndim(self) -> int:
@@ -106,18 +112,36 @@ class Block:
 
     @property
     def structure(self) -> str:
-        """What is zero and why: `delta(i, j) * C[b, i, k]`."""
-        return self._words.structure
+        """What is zero and why: `delta(i, j) * C[b, i, k]`, with C the array `compact()`."""
+        return self._caption.structure
 
     @property
     def formula(self) -> str:
         """The sum of products of `factors()` that rebuilds the dense array."""
-        return self._words.formula
+        return self._caption.formula
 
     @property
     def axes(self) -> tuple[str, ...]:
         """The letters that structure and formula use for the axes of the dense array."""
-        return self._words.axes[1:] if self._done.single and self._has_batch else self._words.axes
+        return self._caption.axes
+
+    @property
+    def layout(self) -> str:
+        """What the axes are, in order: `[b, i, j, k]: batch, then axis of y, then axes of W, ...`.
+
+        C order: the last runs fastest where the array is flattened.
+        """
+        return self._caption.layout
+
+    @property
+    def batch_axis(self) -> int | None:
+        """Where the batch axis stands, None where results have none."""
+        return self._factored.batch_axis if self._has_batch and not self._done.single else None
+
+    @property
+    def _caption(self) -> Caption:
+        as_compiled = self.batch_axis == (0 if self._has_batch else None)
+        return self._words if as_compiled else caption(self._structured, self.batch_axis)
 
     @property
     def _title(self) -> str:
@@ -128,20 +152,23 @@ class Block:
         return f"{self._title}[{axes}] of shape {self.shape} = {self.formula}"
 
     def dense(self, out: Values | None = None) -> Values:
-        """Return the array `[B, *out, *p]`, written into `out` if it is given.
+        """Return the array `[B, *out, *p]` in C order, written into `out` if it is given.
 
         Raises ShapeError or ArgumentError if `out` does not fit, TooLargeError if memory cannot
         hold the array.
         """
         return self._expand("dense", out)
 
-    def compact(self) -> Values:
-        """Return the entries that are not structurally zero; the dense array if there are none."""
+    def compact(self, out: Values | None = None) -> Values:
+        """Return the entries that are not structurally zero, C in `structure`.
+
+        `[B, *out, *(axes of θ that no delta ties)]`; the dense array if there are no zeros.
+        """
         kind = "dense" if self._structured.compact is None else "compact"
-        return self._expand(kind, None)
+        return self._expand(kind, out)
 
     def factors(self) -> dict[str, Values]:
-        """Return the factor arrays by the names that `formula` uses.
+        """Return the factor arrays by the names that `formula` uses, with the axes it gives them.
 
         They are what this Jacobian is made of, not copies: copy them before writing into them.
         """
@@ -159,15 +186,18 @@ class Block:
                     shape = tuple(self._size(i) for i in factor.indices)
                     array = np.broadcast_to(array[kept], shape) if factor.spread else array
                 has_batch = any(i.dim == BATCH for i in factor.indices)
-                found[factor.label] = array[0] if has_batch and self._done.single else array
+                found[factor.label] = self._outward(array) if has_batch else array
         for lookup in self._structured.positions:
             array = np.asarray(self._done.values[lookup.array])
-            first = lookup.at[0] if lookup.at else None
-            batched = (
-                isinstance(first, Affine) and first.bare is not None and first.bare.dim == BATCH
-            )
-            found[lookup.array] = array[0] if batched and self._done.single else array
+            batched = bool(lookup.at) and is_sample(lookup.at[0])
+            found[lookup.array] = self._outward(array) if batched else array
         return found
+
+    def _outward(self, array: Values) -> Values:
+        """Return an array of all samples with the batch axis as callers have it, if at all."""
+        if self.batch_axis is None:
+            return array[0]  # type: ignore[no-any-return]
+        return outward(array, (0,), self.batch_axis)
 
     def __getitem__(self, key: object) -> Values:
         raise ArgumentError(
@@ -232,8 +262,8 @@ class Block:
     @within_memory
     def clipped_vjp(self, u: Any, bound: float, out: Values | None = None) -> Values:
         """Return Σ_b c_b Σ_out u · J, `[*p]`, with c_b = min(1, bound / |Σ_out u · J_b|)."""
-        (scaled,) = clipping(self.alone, u, bound)
-        return self._pulled(scaled, out, per_sample=False)
+        scaled = clipping(self.alone, u, bound)
+        return vjp(self.alone, scaled, per_sample=False, out=out)[self._parameter]
 
     # ------------------------------------------------------------ matrices
 
@@ -267,7 +297,7 @@ class Block:
     def ggn_matvec(self, v: Any, H: Any = None, u: Any = None, out: Values | None = None) -> Values:
         """Return Σ_b Jᴴ H J v: `[*p]` to `[*p]`, with leading axes for several vectors."""
         found = matvec(self.alone, {self._parameter: v}, H, u)[self._parameter]
-        return handed(self._done, "ggn_matvec", out, found)
+        return handed(self._factored, "ggn_matvec", out, found)
 
     @within_memory
     def sqrt_ggn(self, H: Any = None, out: Values | None = None) -> Values:
@@ -298,7 +328,7 @@ class Block:
     def solve(self, r: Any, damping: float = 0.0, out: Values | None = None) -> Values:
         """Return the δ `[*p]` that makes |J δ - r|² + damping |δ|² least, for r `[B, *out]`."""
         found = solve(self.alone, r, damping)[self._parameter]
-        return handed(self._done, "solve", out, found)
+        return handed(self._factored, "solve", out, found)
 
     @property
     def _parameter(self) -> str:
@@ -319,10 +349,15 @@ class Block:
     def _expand(self, kind: str, out: Values | None) -> Values:
         done = self._done
         driver = getattr(done.module, f"_{kind}_{self._structured.key}")
-        result: Values = driver(
-            done.arrays, done.size_tuple, done.dtype, done.values, done.single, out
-        )
-        return result
+        common = (done.arrays, done.size_tuple, done.dtype, done.values, done.single)
+        if not self.batch_axis:
+            plain: Values = driver(*common, out)
+            return plain
+        jacobian, theta = self._structured.jacobian, self._structured.jacobian.theta
+        kept = theta if kind == "dense" else self._structured.untied
+        shape = (self._factored.count, *(self._size(i) for i in (*jacobian.out, *kept)))
+        first: Values = driver(*common, taken(self._factored, out, shape, (0,)))
+        return self._outward(first) if out is None else out
 
 
 def _theirs(other: Any) -> Selection | None:

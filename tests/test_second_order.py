@@ -234,6 +234,40 @@ def test_inputs_are_differentiated_by_sample():
     close(H.sum(np.ones(3))["x", "w"], mixed.transpose(0, 2, 1))
 
 
+@pytest.mark.parametrize(
+    ("name", "axis"), [("dense", -1), ("dense", 1), ("softmax", 1), ("two", -1)]
+)
+def test_the_batch_axis_stands_where_it_was_asked_for(name, axis):
+    first, moved = (compiled(TEXTS[name], order=2, batch_axis=a) for a in (0, axis))
+    case = Case(first, 3)
+    arrays = {
+        n: np.moveaxis(a, 0, axis) if n in case.inputs else a for n, a in case.arrays.items()
+    }
+    H = moved.hessian(**arrays)
+    us = tuple(np.moveaxis(u, 0, axis) for u in case.vectors.values())
+    tangents = {
+        n: np.moveaxis(t, 0, axis) if n in case.inputs else t for n, t in case.tangents.items()
+    }
+    u = us if case.several else us[0]
+    for key in case.H:
+        expected = np.moveaxis(case.H[key].dense(), 0, axis)
+        close(H[key].dense(), expected)
+        assert H[key].shape == expected.shape
+        out = np.empty(expected.shape)
+        close(H[key].dense(out=out), expected)
+        assert H[key].axes.index("b") == (expected.ndim - 1 if axis == -1 else axis)
+    sums, pushed = H.sum(u), H.hvp(u, tangents)
+    for p in first.wrt:
+        apart = p in case.inputs
+        close(pushed[p], np.moveaxis(case.pushed(p), 0, axis) if apart else case.pushed(p))
+        for q in first.wrt:
+            apart = bool({p, q} & case.inputs)
+            whole = case.summed(p, q)
+            close(sums[p, q], np.moveaxis(whole, 0, axis) if apart else whole)
+            if not case.several:
+                close(H[p, q].sum(u), sums[p, q])
+
+
 def test_stopped_gradients_stay_stopped():
     jac = compiled("x: input\na: param\ny = a**2 * stop_gradient(exp(a * x))", order=2)
     x, a = np.array([0.3, -0.2]), np.float64(0.7)
@@ -304,7 +338,7 @@ def test_the_module_offers_the_same():
 
 def test_names_of_functions_of_pairs_never_collide():
     jac = compiled("a: param\na_b: param\nb: param\ny = a * a_b * b + a_b**2", order=2)
-    values = dict(a=1.0, a_b=2.0, b=3.0)
+    values = {"a": 1.0, "a_b": 2.0, "b": 3.0}
     names = [n for n in dir(jac.module) if n.startswith("hess_") and not n.endswith("factors")]
     assert len(names) == 6
     H = jac.hessian(**values)

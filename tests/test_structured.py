@@ -41,8 +41,6 @@ def rebuilt(block, factors=None):
                 operands.append(factors[part[0]])
                 letters = [x for x in letters if x]
             labels.append("".join(letters))
-        if block._has_batch and block._done.single:
-            labels = [x.replace("b", "") for x in labels]
         assert set("".join(labels)) == set(axes)
         total = total + np.einsum(",".join(labels) + "->" + "".join(axes), *operands)
     return total
@@ -440,3 +438,45 @@ def test_a_wrong_call_says_what_was_expected(call, said):
 def test_a_wrong_name_of_a_form_is_answered_with_a_near_one():
     with pytest.raises(AttributeError, match=r"no 'jacobians'; did you mean jacobian\?"):
         sample("dense").jac.jacobians  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["dense", "two", "tied", "embedding"])
+def test_letters_of_one_sample_are_those_of_its_arrays(name):
+    one = sample(name, batch=None)
+    J = one.jac.jacobian(**one.arrays)
+    for block in J.values():
+        assert len(block.axes) == block.ndim
+        assert "b" not in re.findall(r"\w+", block.structure + block.formula)
+        assert block.layout.split(":")[0] == f"[{', '.join(block.axes)}]"
+        assert "batch" not in block.layout
+        if not re.search(r"delta\([^)]*\[", block.formula):
+            np.testing.assert_allclose(rebuilt(block), block.dense(), **EXACT)
+
+
+def test_the_layout_says_what_every_axis_is():
+    one = sample("two")
+    J = one.jac.jacobian(**one.arrays)
+    assert J["y", "W"].layout == "[b, i, j, k]: batch, then axis of y, then axes of W, in C order"
+    assert J["s", "W"].layout == "[b, i, j]: batch, then axes of W, in C order"
+    assert J["s", "a"].layout == "[b]: batch, in C order"
+    assert {key: block.layout for key, block in J.items()} == one.jac.module.AXES
+    for (_, theta), block in J.items():
+        for form in (f"jac_{theta}", f"jac_{theta}_compact"):
+            if hasattr(one.jac.module, form):
+                said = " ".join(getattr(one.jac.module, form).__doc__.split())
+                assert f"Axes {block.layout}." in said
+    scalar = sample("scalars", batch=None)
+    assert scalar.jac.jacobian(**scalar.arrays)["a"].layout == "[]: a number"
+
+
+def test_a_factor_that_is_repeated_keeps_its_batch_axis_first():
+    jac = compiled("A: input[2, 2]\nB: input[2, p]\nY = A @ B", wrt="all")
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(5, 2, 2)), rng.normal(size=(5, 2, 3))
+    whole, single = jac.jacobian(A, B)["A"], jac.jacobian(A[3], B[3])["A"]
+    (name, factor), = whole.factors().items()
+    np.testing.assert_array_equal(factor, np.broadcast_to(
+        B.swapaxes(1, 2)[:, None] if factor.shape[2] == 3 else B[:, None], factor.shape))
+    assert f"{name}[b, " in whole.formula
+    np.testing.assert_array_equal(single.factors()[name], factor[3])
+    np.testing.assert_allclose(rebuilt(single), whole.dense()[3], **EXACT)

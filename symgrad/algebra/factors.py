@@ -184,9 +184,11 @@ def _covering(
             old = result[place]
             together = tuple(i for i in order if i in (*old.indices, *missing))
             if tuple(i for i in together if i in old.indices) != old.indices:
-                # an array's own axes keep their order
-                sides = (missing, old.indices) if place == 0 else (old.indices, missing)
-                together = (*sides[0], *sides[1])
+                # an array's own axes keep their order, its batch first
+                batch = tuple(i for i in old.indices if i in first)
+                own = tuple(i for i in old.indices if i not in first)
+                sides = (missing, own) if place == 0 else (own, missing)
+                together = (*batch, *sides[0], *sides[1])
             spread = (*old.spread, *missing) if old.array is not None else ()
             result[place] = replace(old, indices=together, spread=spread)
     return tuple(result)

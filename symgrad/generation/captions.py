@@ -3,13 +3,16 @@
 Structured -> str
 Index letters are chosen here: `b` for samples (`s` beside a dim `b`), then i, j, k, ... for output
 and parameter axes.
+Arrays are in C order throughout: the last axis runs fastest where one is flattened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from symgrad.batch import inserted
 from symgrad.dims import Dim, signed, times
 from symgrad.form import Structured
 from symgrad.program import (
@@ -28,31 +31,49 @@ _SAMPLE = Index("b", BATCH, 0)
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """`axes` are the letters of the dense array, batch first if there is one."""
+    """`axes` are the letters of the dense array, `layout` says what they are and their order."""
 
     axes: tuple[str, ...]
     structure: str
     formula: str
     compact_axes: tuple[str, ...]
+    layout: str
 
 
-def caption(structured: Structured, batched: bool) -> Caption:
-    """Return how a structured Jacobian is described."""
+@dataclass(frozen=True, slots=True)
+class _Letters:
+    """Letters of indices, and where that of the batch stands; None where results have none."""
+
+    of: Mapping[Index, str]
+    batch_axis: int | None
+
+    def axes(self, indices: Sequence[Index]) -> tuple[str, ...]:
+        """Return the letters of an array's axes, batch first in `indices` if it has one."""
+        own = tuple(self.one(i) for i in indices if i.dim != BATCH)
+        return own if len(own) == len(indices) else self.with_batch(own)
+
+    def one(self, index: Index) -> str:
+        """Return the letter of an index."""
+        return self.of[_SAMPLE if index.dim == BATCH else index]
+
+    def with_batch(self, own: Sequence[str]) -> tuple[str, ...]:
+        """Return letters with that of the batch among them."""
+        at = self.batch_axis
+        return tuple(own) if at is None else inserted(own, self.of[_SAMPLE], at)
+
+
+def caption(structured: Structured, batch_axis: int | None) -> Caption:
+    """Return how a structured Jacobian is described whose arrays have the batch axis there."""
     jacobian = structured.jacobian
-    taken = _read_in_positions(structured)
-    sample = next(letter for letter in ("b", "s", "sample") if letter not in taken)
-    alphabet = [letter for letter in ALPHABET if letter not in taken | {sample}]
-    letters: dict[Index, str] = {_SAMPLE: sample}
-    for number, index in enumerate((*jacobian.out, *jacobian.theta)):
-        letters[index] = alphabet[number] if number < len(alphabet) else f"i{number}"
-    first = (sample,) if batched else ()
-    axes = (*first, *(letters[i] for i in (*jacobian.out, *jacobian.theta)))
-    kept = [*jacobian.out, *structured.untied]
-    compact_axes = (*first, *(letters[i] for i in kept))
+    named = _letters(structured)
+    letters = _Letters(named, batch_axis)
+    axes = letters.with_batch([named[i] for i in (*jacobian.out, *jacobian.theta)])
+    layout = _layout(structured, axes, named)
+    kept = [named[i] for i in (*jacobian.out, *structured.untied)]
+    compact_axes = letters.with_batch(kept)
     if not jacobian.terms:
-        return Caption(
-            axes, f"0: {jacobian.output} does not depend on {jacobian.parameter}", "0", ()
-        )
+        nothing = f"0: {jacobian.output} does not depend on {jacobian.parameter}"
+        return Caption(axes, nothing, "0", (), layout)
     deltas = [_delta(d.left, d.right, letters) for d in structured.shared]
     if deltas:
         structure = " * ".join((*deltas, f"C[{', '.join(compact_axes)}]"))
@@ -61,11 +82,40 @@ def caption(structured: Structured, batched: bool) -> Caption:
     terms = []
     for term in structured.terms:
         parts = [_delta(d.left, d.right, letters) for d in term.deltas]
-        parts += [
-            f"{f.label}[{', '.join(_letter(i, letters) for i in f.indices)}]" for f in term.factors
-        ]
+        parts += [f"{f.label}[{', '.join(letters.axes(f.indices))}]" for f in term.factors]
         terms.append(" * ".join(parts))
-    return Caption(axes, structure, " + ".join(terms), compact_axes)
+    return Caption(axes, structure, " + ".join(terms), compact_axes, layout)
+
+
+def _letters(structured: Structured) -> dict[Index, str]:
+    """Return a letter for the batch and for every axis, none of which stands in a delta."""
+    jacobian = structured.jacobian
+    taken = _read_in_positions(structured)
+    sample = next(letter for letter in ("b", "s", "sample") if letter not in taken)
+    alphabet = [letter for letter in ALPHABET if letter not in taken | {sample}]
+    named: dict[Index, str] = {_SAMPLE: sample}
+    for number, index in enumerate((*jacobian.out, *jacobian.theta)):
+        named[index] = alphabet[number] if number < len(alphabet) else f"i{number}"
+    return named
+
+
+def _layout(structured: Structured, axes: Sequence[str], named: Mapping[Index, str]) -> str:
+    """Return what the axes are: `[b, i, j, k]: batch, then axes of y, then axes of W, ...`."""
+    jacobian = structured.jacobian
+    owners = {named[_SAMPLE]: "batch"}
+    own, others = jacobian.axes
+    again = " again" if jacobian.beside == jacobian.parameter else ""
+    for array, indices in (
+        (jacobian.output, jacobian.out),
+        (jacobian.parameter, own),
+        (f"{jacobian.beside}{again}", others),
+    ):
+        word = "axis" if len(indices) == 1 else "axes"
+        owners.update({named[i]: f"{word} of {array}" for i in indices})
+    if not axes:
+        return "[]: a number"
+    groups = [owner for owner, _ in groupby(axes, owners.__getitem__)]
+    return f"[{', '.join(axes)}]: {', then '.join(groups)}, in C order"
 
 
 def _read_in_positions(structured: Structured) -> set[str]:
@@ -78,26 +128,29 @@ def _read_in_positions(structured: Structured) -> set[str]:
     return dims | {array for d in deltas for array in arrays_of(d)}
 
 
-def _letter(index: Index, letters: Mapping[Index, str]) -> str:
-    return letters[_SAMPLE if index.dim == BATCH else index]
-
-
-def _delta(left: Position, right: Position, letters: Mapping[Index, str]) -> str:
+def _delta(left: Position, right: Position, letters: _Letters) -> str:
     return f"delta({_position(left, letters)}, {_position(right, letters)})"
 
 
-def _position(position: Position, letters: Mapping[Index, str]) -> str:
+def _position(position: Position, letters: _Letters) -> str:
     if isinstance(position, Lookup):
-        at = ", ".join(_position(p, letters) for p in position.at)
-        return f"{position.array}[{at}]" if at else position.array
+        own = [_position(p, letters) for p in position.at if not is_sample(p)]
+        at = own if len(own) == len(position.at) else letters.with_batch(own)
+        return f"{position.array}[{', '.join(at)}]" if at else position.array
     return _affine(position, letters)
 
 
-def _affine(affine: Affine, letters: Mapping[Index, str]) -> str:
+def is_sample(position: Position) -> bool:
+    """Whether a position is the sample's own number."""
+    bare = position.bare if isinstance(position, Affine) else None
+    return bare is not None and bare.dim == BATCH
+
+
+def _affine(affine: Affine, letters: _Letters) -> str:
     pieces = []
     for index, coefficient in affine.terms:
         negative, size = signed(coefficient)
-        pieces.append(f"{'-' if negative else ''}{times(size, _letter(index, letters))}")
+        pieces.append(f"{'-' if negative else ''}{times(size, letters.one(index))}")
     if affine.offset.terms or not pieces:
         pieces.append(str(affine.offset))
     return " + ".join(pieces).replace("+ -", "- ")

@@ -32,16 +32,17 @@ def publics(forms: Forms) -> list[str]:
     return texts
 
 
-def form_names(forms: Forms, parameters: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the functions that some parameters have."""
+def form_names(forms: Forms, parameters: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the names of the functions that some parameters have, with those and the form."""
     arrays = [a.name for a in forms.program.arrays]
     sparse = {s.jacobian.parameter for s in forms.structured if s.shared}
-    return tuple(
-        _form_name(p, suffix, arrays)
+    kinds = {"dense": "", "compact": "_compact", "factors": "_factors"}
+    return {
+        _form_name(p, suffix, arrays): (p, kind)
         for p in parameters
-        for suffix in ("", "_compact", "_factors")
-        if suffix != "_compact" or p in sparse
-    )
+        for kind, suffix in kinds.items()
+        if kind != "compact" or p in sparse
+    }
 
 
 def _form_name(parameter: str, suffix: str, arrays: Sequence[str]) -> str:
@@ -163,7 +164,7 @@ class Publics:
         """Return the text of a dense or compact derivative's function."""
         doc = []
         for s in structured:
-            words = caption(s, self.batched)
+            words = caption(s, 0 if self.batched else None)
             if kind == "dense" or s.compact is None:
                 indices = (*s.jacobian.out, *s.jacobian.theta)
                 doc.append(f"Return {s.title}, {self.shape(indices)}.")
@@ -175,6 +176,7 @@ class Publics:
                     f"structurally zero, {self.shape(indices)}."
                 )
                 doc.append(f"The {_noun(s)} is {words.structure}.")
+            doc.append(f"Axes {words.layout}.")
         out = self.own("out")
         drivers = [f"_{'dense' if s.compact is None else kind}_{s.key}" for s in structured]
         lines = [f'v = {sweep}(arrays, sizes, dtype, "{structured[0].pair}")']
@@ -194,7 +196,7 @@ class Publics:
         doc = [f"Return the factors of the {what} with respect to {pair}, by name."]
         tables = []
         for s in structured:
-            words = caption(s, self.batched)
+            words = caption(s, 0 if self.batched else None)
             doc.append(f"{s.title} = {words.formula}.")
             entries = []
             for term in s.terms:

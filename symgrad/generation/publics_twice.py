@@ -47,13 +47,18 @@ def hessian_names(forms: Forms) -> dict[str, dict[str, str]]:
     return found
 
 
-def hessian_functions(forms: Forms, parameters: Collection[str]) -> set[str]:
-    """Return the names of the functions of pairs of some parameters that a module has."""
+def hessian_functions(
+    forms: Forms, parameters: Collection[str]
+) -> dict[str, tuple[tuple[str, ...], str]]:
+    """Return the functions of pairs of some parameters that a module has.
+
+    They are {name: (pair, "dense", "compact" or "factors")}.
+    """
     if forms.curvature is None:
-        return set()
+        return {}
     sparse = {s.pair for s in forms.curvature.structured if s.shared}
     return {
-        name
+        name: (tuple(pair.split(", ")), suffix.removeprefix("_") or "dense")
         for pair, names in hessian_names(forms).items()
         for suffix, name in names.items()
         if set(pair.split(", ")) <= set(parameters)

@@ -7,15 +7,17 @@ Jacobian.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from symgrad.batch import inward, order, outward
+from symgrad.errors import ShapeError
 from symgrad.products.contract import contract
 from symgrad.products.eliminate import eliminate
-from symgrad.products.sides import Evaluated, Rows, Side
+from symgrad.products.sides import Factored, Rows, Side
 from symgrad.products.terms import Axis, Product, Values, union
 from symgrad.products.tiles import pieces, samples_at_a_time
 
@@ -65,7 +67,7 @@ def piece_size(one: Sums, count: int, dtype: Any) -> int:
     return samples_at_a_time(reduced, count, np.dtype(dtype).itemsize)
 
 
-def handed(done: Evaluated, name: str, out: Values | None, array: Values) -> Values:
+def handed(one: Factored, name: str, out: Values | None, array: Values) -> Values:
     """Return an array, in `out` if it is given and fits."""
     if out is None:
         return array
@@ -73,31 +75,53 @@ def handed(done: Evaluated, name: str, out: Values | None, array: Values) -> Val
     def fill(total: Values) -> None:
         total[...] = array
 
-    return filled(done, name, out, np.shape(array), fill, dtype=np.asarray(array).dtype)
+    return filled(one, name, out, np.shape(array), fill, dtype=np.asarray(array).dtype)
 
 
 def filled(
-    done: Evaluated,
+    one: Factored,
     name: str,
     out: Values | None,
     shape: Sequence[int],
     fill: Callable[[Values], None],
     *,
-    single: Sequence[int] = (),
+    samples: Mapping[int, Factored] | None = None,
     read: Sequence[Values] = (),
     dtype: Any = None,
 ) -> Values:
     """Return zeros that `fill` added to, in `out` if it is given and fits.
 
-    `shape` has all batch axes; `single` are those of one sample, which results have not. `read`
-    are arrays that must not be written into meanwhile. Raises ShapeError or ArgumentError if
-    `out` does not fit, TooLargeError if memory cannot hold the result.
+    `shape` has all batch axes, `samples` says which those are and whose. The result has them where
+    `batch_axis` says, and none of one sample. `read` are arrays that must not be written into
+    meanwhile. Raises ShapeError or ArgumentError if `out` does not fit, TooLargeError if memory
+    cannot hold the result.
     """
-    outward = tuple(s for n, s in enumerate(shape) if n not in single)
-    arrays = (*read, *(a for a in done.values.values() if isinstance(a, np.ndarray)))
-    module = done.module
-    array, copied = module._result(name, out, outward, np.dtype(dtype or done.dtype), False, arrays)
+    batches = {n: f for n, f in (samples or {}).items() if f.batched}
+    single = tuple(n for n, f in batches.items() if f.single)
+    moved = tuple(n - sum(s < n for s in single) for n in batches if n not in single)
+    inner = tuple(s for n, s in enumerate(shape) if n not in single)
+    given = taken(one, out, inner, moved)
+    arrays = (*read, *(a for a in one.done.values.values() if isinstance(a, np.ndarray)))
+    module, dtype = one.done.module, np.dtype(dtype or one.dtype)
+    array, copied = module._result(name, given, inner, dtype, False, arrays)
     array[...] = 0
-    fill(np.expand_dims(array, tuple(single)))
-    found: Values = module._delivered(array, copied, out, False)
-    return found if out is not None or found.ndim else found[()]
+    fill(np.expand_dims(array, single))
+    module._delivered(array, copied, given, False)
+    if out is not None:
+        return out
+    found: Values = outward(array, moved, one.batch_axis)
+    return found if found.ndim else found[()]
+
+
+def taken(one: Factored, out: Any, inner: Sequence[int], moved: Sequence[int]) -> Any:
+    """Return the batch-first view, of shape `inner`, of the array that a caller wants filled.
+
+    `moved` are its batch axes. What is no array stays as it is. Raises ShapeError if it does not
+    fit.
+    """
+    if not isinstance(out, np.ndarray):
+        return out
+    shape = tuple(inner[n] for n in order(len(inner), moved, one.batch_axis))
+    if out.shape != shape:
+        raise ShapeError(f"{one.layer}: out has shape {out.shape}, expected {shape}")
+    return inward(out, moved, one.batch_axis)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.batch import inward, order
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.products.sides import Factored
 from symgrad.products.terms import Values
@@ -20,6 +21,7 @@ def checked(
 ) -> Values:
     """Return an array of shape `[B, *own]` in the dtype of the pass, one sample's with its axis.
 
+    The caller's has its batch axis where the layer was compiled to have it.
     Raises ArgumentError for what is no array of numbers, ShapeError for one that does not fit.
     """
     return vector(jacobian, name, value, own, batched=batched and jacobian.batched, lead=False)
@@ -37,7 +39,9 @@ def vector(
     if array.dtype.kind not in ("fiubc" if done.dtype.kind == "c" else "fiub"):
         wanted = "real numbers, as the arrays were" if array.dtype.kind == "c" else "numbers"
         raise ArgumentError(f"{jacobian.layer}: {name} has dtype {array.dtype}, expected {wanted}")
-    shape = (jacobian.count, *own) if batched and not jacobian.single else tuple(own)
+    samples = (0,) if batched and not jacobian.single else ()
+    inner = (jacobian.count, *own) if samples else tuple(own)
+    shape = tuple(inner[n] for n in order(len(inner), samples, jacobian.batch_axis))
     ahead = array.ndim - len(shape)
     if array.shape[max(ahead, 0) :] != shape or (ahead and not lead):
         also = ", with any axes before them" if lead and shape else ""
@@ -45,7 +49,9 @@ def vector(
             f"{jacobian.layer}: {name} has shape {array.shape}, expected {shape}{also}"
         )
     array = array.astype(done.dtype, copy=False)
-    return np.expand_dims(array, ahead) if batched and jacobian.single else array
+    if samples:
+        return inward(array, (ahead,), jacobian.batch_axis)
+    return np.expand_dims(array, ahead) if batched else array
 
 
 def check_positive(name: str, value: Any) -> None:

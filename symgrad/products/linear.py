@@ -69,9 +69,9 @@ def jvp(own: Selection, given: Any, out: Values | None, label: str | None = None
             for name, value in vectors.items():
                 push(own.blocks[output, name], value, total)
 
-        single = [len(lead)] if one.single else []
         read = tuple(vectors.values())
-        found.append(filled(one.done, "jvp", out, shape, fill, single=single, read=read))
+        samples = {len(lead): one}
+        found.append(filled(one, "jvp", out, shape, fill, samples=samples, read=read))
     return found
 
 
@@ -97,8 +97,8 @@ def vjp(
             for output, u in zip(own.outputs, given, strict=True):
                 pull(own.blocks[output, name], u, total, per_sample=apart)
 
-        single = [len(lead)] if apart and one.single else []
-        found[name] = filled(one.done, "vjp", out, shape, fill, single=single, read=given)
+        samples = {len(lead): one} if apart else None
+        found[name] = filled(one, "vjp", out, shape, fill, samples=samples, read=given)
     return found
 
 

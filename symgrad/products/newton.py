@@ -82,15 +82,13 @@ def _block(
         if sure and first == second and total.size:
             mirror(total.reshape(-1, prod(left.theta), prod(left.theta)))
 
-    single = [0] if apart and left.single else []
-    return filled(left.done, "ggn", out, shape, fill, single=single)
+    return filled(left, "ggn", out, shape, fill, samples={0: left} if apart else None)
 
 
 def _swapped(own: Selection, array: Values, first: str, second: str) -> Values:
-    rows = len(own.with_respect_to(first).theta)
-    ahead = array.ndim - rows - len(own.with_respect_to(second).theta)
-    axes = (*range(ahead), *range(ahead + rows, array.ndim), *range(ahead, ahead + rows))
-    return np.array(array.conj().transpose(axes), order="C")
+    one = own.with_respect_to(first)
+    ahead = array.ndim - len(one.theta) - len(own.with_respect_to(second).theta)
+    return one.swapped(array, len(one.theta), (0,) * ahead)
 
 
 def diagonals(own: Selection, H: Any, u: Any, out: Values | None = None) -> dict[str, Values]:
@@ -106,8 +104,8 @@ def diagonals(own: Selection, H: Any, u: Any, out: Values | None = None) -> dict
                 ggn_diagonal(left, right, between_outputs, total)
 
         shape = (one.count, *one.theta) if one.is_input else one.theta
-        single = [0] if one.is_input and one.single else []
-        found[name] = filled(one.done, "ggn_diagonal", out, shape, fill, single=single)
+        samples = {0: one} if one.is_input else None
+        found[name] = filled(one, "ggn_diagonal", out, shape, fill, samples=samples)
     return found
 
 
@@ -134,8 +132,7 @@ def roots(own: Selection, H: Any, out: Values | None = None) -> dict[tuple[str, 
             def fill(total: Values, one: Factored = one, H: Curvature = between) -> None:
                 rooted(one, H, total)
 
-            single = [0] if one.single else []
-            found[output, name] = filled(one.done, "sqrt_ggn", out, shape, fill, single=single)
+            found[output, name] = filled(one, "sqrt_ggn", out, shape, fill, samples={0: one})
     return found
 
 

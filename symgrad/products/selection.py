@@ -6,7 +6,7 @@ Factored of every (output, θ) -> arrays
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
 
@@ -56,6 +56,11 @@ class Selection:
     def count(self) -> int:
         """The number of samples."""
         return self.any.count
+
+    @property
+    def batch_first(self) -> Selection:
+        """The same with the batch axis first in all results."""
+        return Selection({k: replace(f, batch_axis=0) for k, f in self.blocks.items()})
 
     def pairs(self, output: str, other: str, others: Selection) -> list[Pair]:
         """Return the Jacobians of two outputs, θ by θ."""
@@ -115,10 +120,10 @@ def gram(
 def _transposed(array: Values, own: Selection, diagonal: Diagonal, output: str) -> Values:
     """Return the conjugate transpose of the pair of outputs the other way round."""
     one = own.of(output)
-    ahead = int(diagonal == "batch" and one.batched and not one.single)
-    rows = len(one.out) + (diagonal is None and one.batched and not one.single)
-    axes = (*range(ahead), *range(ahead + rows, array.ndim), *range(ahead, ahead + rows))
-    return np.array(array.conj().transpose(axes), order="C")
+    batch = int(one.batched and not one.single)
+    if diagonal == "batch":
+        return one.swapped(array, len(one.out), (0,) * batch)
+    return one.swapped(array, len(one.out) + batch)
 
 
 def _gram_of_outputs(
@@ -132,9 +137,7 @@ def _gram_of_outputs(
         "batch": (*batch, *left.out, *right.out),
     }[diagonal]
     place = 1 if diagonal == "out" else 1 + len(left.out)
-    single = [0] if left.single else []
-    if right.single and diagonal != "batch":
-        single.append(place)
+    samples = {0: left} if diagonal == "batch" else {0: left, place: right}
 
     def fill(total: Values) -> None:
         if diagonal == "batch" or not left.batched:
@@ -145,7 +148,7 @@ def _gram_of_outputs(
         if mirrored and total.size:
             mirror(_matrices(total, left, diagonal))
 
-    return filled(left.done, "gram", out, shape, fill, single=single)
+    return filled(left, "gram", out, shape, fill, samples=samples)
 
 
 def _matrices(total: Values, one: Factored, diagonal: Diagonal) -> Values:
@@ -201,7 +204,7 @@ def per_sample_dot(
 
     one = own.any
     shape = (one.count,) if one.batched else ()
-    return filled(one.done, "per_sample_dot", out, shape, fill, single=[0] if one.single else [])
+    return filled(one, "per_sample_dot", out, shape, fill, samples={0: one})
 
 
 def _inner_pairs(
@@ -220,23 +223,24 @@ def _inner_pairs(
 def norm(own: Selection, u: Any, out: Values | None = None) -> Values:
     """Return the Frobenius norm of every sample's Jacobian, or that of `u J`: `[B]`."""
     squares = per_sample_dot(own, None, u, None)
-    return handed(own.any.done, "norm", out, np.sqrt(np.maximum(squares.real, 0)))
+    return handed(own.any, "norm", out, np.sqrt(np.maximum(squares.real, 0)))
 
 
 def clipping(own: Selection, u: Any, bound: float) -> list[Values]:
-    """Return `u` scaled sample by sample so that no `u J` is longer than `bound`."""
+    """Return `u` scaled sample by sample so that no `u J` is longer than `bound`.
+
+    `[B, *out]` for every output, as `Selection.vectors` checks them.
+    """
     check_positive("bound", bound)
     lengths = norm(own, u)
     scale = np.ones_like(lengths)
     np.divide(bound, lengths, out=scale, where=lengths > bound)
-    single = own.any.single or not own.any.batched
-    vectors = own.vectors("u", u, lead=False)
-    found = []
-    for value in vectors:
-        rows = value[0] if own.any.single else value
-        factor = scale if single else scale.reshape(-1, *(1,) * (rows.ndim - 1))
-        found.append(rows * factor)
-    return found
+    if not own.any.batched:
+        return [value * scale for value in own.vectors("u", u, lead=False)]
+    return [
+        value * scale.reshape(-1, *(1,) * (value.ndim - 1))
+        for value in own.vectors("u", u, lead=False)
+    ]
 
 
 __all__ = ["Diagonal", "Selection", "clipping", "gram", "norm", "per_sample_dot"]

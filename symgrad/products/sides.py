@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from symgrad.algebra.radix import digits, in_order
+from symgrad.batch import inward, outward
 from symgrad.form import FactoredTerm, Structured
 from symgrad.products.contract import contract
 from symgrad.products.terms import Axis, Place, Product, Tensor, Tie, Values, aligned, union
@@ -86,7 +87,7 @@ class Rows:
 class Factored:
     """A Jacobian that forms take products with: its terms and the pass that evaluated them.
 
-    `layer` is the layer's name.
+    `layer` is the layer's name; `batch_axis` is where callers have the batch axis in their arrays.
     """
 
     layer: str
@@ -94,6 +95,7 @@ class Factored:
     done: Evaluated
     batched: bool
     is_input: bool
+    batch_axis: int = 0
 
     @property
     def count(self) -> int:
@@ -124,6 +126,16 @@ class Factored:
     def title(self) -> str:
         """`dy/dW`."""
         return self.structured.title
+
+    def swapped(self, array: Values, rows: int, samples: Sequence[int] = ()) -> Values:
+        """Return the conjugate transpose of matrices with `rows` axes of rows.
+
+        `samples` are the batch axes ahead of those, which the array has where callers see them.
+        """
+        first, ahead = inward(array, samples, self.batch_axis), len(samples)
+        axes = (*range(ahead), *range(ahead + rows, array.ndim), *range(ahead, ahead + rows))
+        turned = np.array(first.conj().transpose(axes), order="C")
+        return outward(turned, samples, self.batch_axis)
 
     def side(
         self,

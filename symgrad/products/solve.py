@@ -30,7 +30,8 @@ def solve(own: Selection, r: Any, damping: float) -> dict[str, Values]:
     width = sum(prod(f.theta) for f in by_parameters)
     height = sum(prod(y.shape[len(lead) :]) for y in residuals)
     if height <= width or any(f.is_input for f in by_parameters):
-        matrix = _assembled(gram(own, None, None, None), own.outputs, residuals, len(lead))
+        blocks = gram(own.batch_first, None, None, None)
+        matrix = _assembled(blocks, own.outputs, residuals, len(lead))
         return _back(own, _solved(matrix, residuals, damping, len(lead)))
     right = _back(own, residuals)
     matrix = _assembled(

@@ -141,9 +141,8 @@ def variances(
                 for (p, q), Sigmas in between.items():
                     variance(own.blocks[first, p], own.blocks[second, q], Sigmas, total)
 
-            single = [0] if left.single else []
             found[first, second] = filled(
-                left.done, "functional_variance", out, shape, fill, single=single
+                left, "functional_variance", out, shape, fill, samples={0: left}
             )
     return found
 

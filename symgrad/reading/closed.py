@@ -45,7 +45,7 @@ class ClosedForm:
     """d output[out] / d parameter[theta] for reading.
 
     `out` and `theta` give one index per axis; axes of literal length 1 are not printed.
-    A second derivative is by `beside` too, whose axes stand last in `theta`.
+    A second derivative is by `beside` too, whose axes stand behind the first `split` of `theta`.
     `named` are the adjoint definitions that `terms` still read, in an order that can be run.
     """
 
@@ -60,6 +60,7 @@ class ClosedForm:
     restricted: tuple[Restricted, ...] = ()
     serial: int = 0
     beside: str = ""
+    split: int = 0
 
     @property
     def title(self) -> str:
@@ -71,15 +72,16 @@ class ClosedForm:
     @property
     def axes(self) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
         """The axes of the parameter, and of the second one of a second derivative."""
-        array = self.program.array(self.parameter)
-        own = len(self.theta) if array is None or not self.beside else len(array.axes)
+        own = self.split if self.beside else len(self.theta)
         return self.theta[:own], self.theta[own:]
 
 
 def exchanged(form: ClosedForm) -> ClosedForm:
     """Return a second derivative with its two arrays in the other order."""
     own, others = form.axes
-    return replace(form, parameter=form.beside, beside=form.parameter, theta=(*others, *own))
+    return replace(
+        form, parameter=form.beside, beside=form.parameter, theta=(*others, *own), split=len(others)
+    )
 
 
 def reads(shown: Shown) -> tuple[str, ...]:
