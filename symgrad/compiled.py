@@ -26,6 +26,7 @@ from symgrad.generation.publics_twice import hessian_functions
 from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
 from symgrad.products.sides import Factored
+from symgrad.program import Definition
 from symgrad.second_pass import SecondOrder, own_copies
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Pass
@@ -55,6 +56,7 @@ class Compiled(SecondOrder):
     _batched: bool = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
     _read: frozenset[str] = field(init=False, repr=False)
+    _definitions: dict[str, Definition] = field(init=False, repr=False)
     _table: tuple[tuple[tuple[str, str], Structured, Caption, bool], ...] = field(
         init=False, repr=False
     )
@@ -67,6 +69,7 @@ class Compiled(SecondOrder):
         self._batched = any(a.batched for a in program.arrays)
         self._sizes = tuple(size_dims(program))
         self._read = frozenset(a for s in self.forms.structured for a in s.arrays)
+        self._definitions = {d.name: d for d in self.forms.factors.definitions}
         self._table = tuple(
             (key, s, self.captions[key], s.jacobian.parameter in inputs)
             for s in self.forms.structured
@@ -251,7 +254,9 @@ class Compiled(SecondOrder):
         """Return what one forward pass leaves; `until` names the one θ it is for."""
         module = self.module
         checked, sizes, dtype, single = self.checked(arrays, keywords)
-        values = module._sweep(checked, sizes, dtype, until)
+        declared = zip(self.forms.program.arrays, checked, strict=True)
+        data = {a.name: array for a, array in declared if a.role == "index"}
+        values = {**data, **module._sweep(checked, sizes, dtype, until)}
         return Pass(module, checked, self.sizes_by_name(sizes), sizes, dtype, single, values)
 
     def _bind(
@@ -299,9 +304,10 @@ class Compiled(SecondOrder):
 
     def _blocks(self, done: Pass, names: Sequence[str]) -> dict[tuple[str, str], Block]:
         """Return the Jacobians with respect to some arrays."""
-        layer, batched, axis = self.name, self._batched, self.batch_axis
+        layer, batched = self.name, self._batched
+        rest = (self.batch_axis, self._definitions)
         return {
-            key: Block(Factored(layer, structured, done, batched, is_input, axis), words, done)
+            key: Block(Factored(layer, structured, done, batched, is_input, *rest), words, done)
             for key, structured, words, is_input in self._table
             if key[1] in names
         }

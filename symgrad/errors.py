@@ -138,6 +138,10 @@ class TooLargeError(SymgradError, MemoryError):
     """An array is larger than the memory there is."""
 
 
+class MissingExtraError(SymgradError, ImportError):
+    """A library is not installed that the result asked for belongs to."""
+
+
 class DerivationError(SymgradError, NotImplementedError):
     """The derivative asked for has no closed form here."""
 

@@ -10,11 +10,15 @@ from typing import Any
 
 from symgrad.errors import ArgumentError, MissingKeyError, similar
 from symgrad.memory import within_memory
+from symgrad.products import flat
+from symgrad.products.flat import Vec
 from symgrad.products.kronecker import Kronecker
 from symgrad.products.linear import jvp, vjp
 from symgrad.products.newton import diagonals, ggn, matvec, roots
+from symgrad.products.operators import ggn_operator, jacobian_operator
 from symgrad.products.selection import Diagonal, Selection, clipping, gram, norm, per_sample_dot
 from symgrad.products.solve import solve
+from symgrad.products.sparse import to_scipy
 from symgrad.products.terms import Values
 from symgrad.products.variance import variances
 from symgrad.structured import Block
@@ -222,6 +226,90 @@ class Jacobians(Mapping[Key, Block]):
         of `r` are right-hand sides. Raises ArgumentError where δ is not unique: give more damping.
         """
         return solve(self.selection, r, damping)
+
+    # ------------------------------------------------------------ flat vectors and matrices
+
+    @property
+    def rows(self) -> dict[str, slice]:
+        """The rows of each output among those of one sample, in `matrix` and wherever J is flat."""
+        return flat.rows(self.selection)
+
+    @property
+    def columns(self) -> dict[str, slice]:
+        """The columns of each θ in `matrix`."""
+        return flat.columns(self.selection)
+
+    @property
+    def flat_columns(self) -> dict[str, slice]:
+        """The entries of each θ in flat vectors, and its columns in `to_scipy` and operators.
+
+        Those of `columns`, but inputs have theirs for every sample, one sample after the other.
+        """
+        return flat.flat_columns(self.selection)
+
+    @within_memory
+    def matrix(self, vec: Vec = "C", out: Values | None = None) -> Values:
+        """Return J as one matrix for every sample, `[B, out, p]`.
+
+        Rows are the outputs in declared order (`rows`), each flattened; columns are all θ in
+        declared order (`columns`), each flattened: the last axis runs fastest with `vec="C"` (row
+        by row), the first with `vec="F"` (column by column: ∂y/∂W of W x is xᵀ ⊗ I). Columns of an
+        input are those of the sample's own.
+        """
+        return flat.matrix(self.selection, vec, out)
+
+    def flatten(self, given: Mapping[str, Any], vec: Vec = "C") -> Values:
+        """Return {θ: `[*lead, *p]`} as one vector `[*lead, p]`, θ after θ as in `flat_columns`.
+
+        Inputs, `[B, *in]`, go sample by sample. All θ must be there.
+        """
+        return flat.flatten(self.selection, given, vec)
+
+    def unflatten(self, vector: Any, vec: Vec = "C") -> dict[str, Values]:
+        """Return {θ: `[*lead, *p]`} of a vector `[*lead, p]`; views of it where they can be."""
+        return flat.unflatten(self.selection, vector, vec)
+
+    def flatten_outputs(self, u: Any, vec: Vec = "C") -> Values:
+        """Return `[*lead, B, *out]` (a tuple for several outputs) as one vector `[*lead, B·out]`.
+
+        It goes sample by sample, and within each as `rows`, as the rows of `to_scipy` do.
+        """
+        return flat.flatten_outputs(self.selection, u, vec)
+
+    def unflatten_outputs(self, vector: Any, vec: Vec = "C") -> Any:
+        """Return `[*lead, B, *out]` (a tuple for several outputs) of a vector `[*lead, B·out]`."""
+        found = flat.unflatten_outputs(self.selection, vector, vec)
+        return tuple(found) if self._several else found[0]
+
+    @within_memory
+    def to_scipy(self, format: str = "csr", vec: Vec = "C") -> Any:  # noqa: A002 (scipy's word)
+        """Return J as a sparse array of SciPy, `[B·out, p]`, without its structural zeros.
+
+        `format` is "csr", "csc", "coo", "bsr" (in blocks that have no zeros) or another of
+        SciPy's. Rows go sample by sample as in `flatten_outputs`, columns as in `flatten`: those
+        of an input are block-diagonal, a block for every sample. What is not zero by structure
+        (`structure`) is stored, whatever its value; it is made from the factors, never from the
+        dense array. Raises MissingExtraError where SciPy is not installed.
+        """
+        return to_scipy(self.selection, format, vec)
+
+    def as_linear_operator(self, vec: Vec = "C") -> Any:
+        """Return J as a `scipy.sparse.linalg.LinearOperator`, `[B·out, p]`, for lsmr and others.
+
+        Rows and columns are those of `to_scipy`. Products with a matrix take all its columns at
+        once. Raises MissingExtraError where SciPy is not installed.
+        """
+        return jacobian_operator(self.selection, vec)
+
+    def ggn_operator(
+        self, H: Any = None, u: Any = None, damping: float = 0.0, vec: Vec = "C"
+    ) -> Any:
+        """Return Σ_b J_bᴴ H_b J_b + damping I as a symmetric `LinearOperator`, `[p, p]`.
+
+        For cg and eigsh; vectors are those of `flatten`. See `ggn` for H and u; an array H must
+        be symmetric (hermitian). Raises ArgumentError, MissingExtraError.
+        """
+        return ggn_operator(self.selection, H, u, damping, vec)
 
     def _vectors(self, u: Any) -> list[Values]:
         return self.selection.vectors("u", u)

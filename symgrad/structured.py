@@ -22,12 +22,15 @@ from symgrad.generation.captions import Caption, caption, is_sample
 from symgrad.memory import within_memory
 from symgrad.products.curvature import curvature
 from symgrad.products.evaluate import handed, taken
+from symgrad.products.flat import Vec, matrix
 from symgrad.products.kronecker import Kronecker, kfac
 from symgrad.products.linear import jvp, vjp
 from symgrad.products.newton import diagonals, ggn, matvec, roots
+from symgrad.products.operators import jacobian_operator
 from symgrad.products.selection import Diagonal, Selection, clipping, gram, norm, per_sample_dot
 from symgrad.products.sides import Factored
 from symgrad.products.solve import solve
+from symgrad.products.sparse import to_scipy
 from symgrad.products.terms import Values
 from symgrad.products.variance import variances
 from symgrad.program import BATCH, Index
@@ -329,6 +332,26 @@ class Block:
         """Return the δ `[*p]` that makes |J δ - r|² + damping |δ|² least, for r `[B, *out]`."""
         found = solve(self.alone, r, damping)[self._parameter]
         return handed(self._factored, "solve", out, found)
+
+    @within_memory
+    def matrix(self, vec: Vec = "C", out: Values | None = None) -> Values:
+        """Return `[B, out, p]`, outputs and θ flattened: the last axis of each runs fastest.
+
+        With `vec="F"` (column-major) the first does, as in `u.ravel(order="F")`.
+        """
+        return matrix(self.alone, vec, out)
+
+    @within_memory
+    def to_scipy(self, format: str = "csr", vec: Vec = "C") -> Any:  # noqa: A002 (scipy's word)
+        """Return a sparse array `[B·out, p]` (inputs: `[B·out, B·in]`) without structural zeros.
+
+        Sample by sample, rows and columns as in `matrix`; `Jacobians.to_scipy` tells the rest.
+        """
+        return to_scipy(self.alone, format, vec)
+
+    def as_linear_operator(self, vec: Vec = "C") -> Any:
+        """Return a `scipy.sparse.linalg.LinearOperator` with the rows and columns of `to_scipy`."""
+        return jacobian_operator(self.alone, vec)
 
     @property
     def _parameter(self) -> str:

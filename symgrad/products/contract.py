@@ -50,6 +50,23 @@ def contract(
     return total
 
 
+def placed(
+    product: Product, marks: Product, result: Sequence[Axis], axes: Sequence[Axis], dtype: Any
+) -> tuple[Reduced, Values, Values | None]:
+    """Return where the sum has entries, what they are, and which of them there are at all.
+
+    `marks` has the same deltas, and 1 where there may be entries. Values run along the kept axes
+    of what is returned first, whose places say where in the result each belongs, and so does what
+    is returned last, None where all are there. Several entries may belong to one place.
+    """
+    reduced = eliminate(product, result, axes, dtype)
+    kept = reduced.kept
+    there = eliminate(marks, result, axes, np.intp)
+    counts = spread(_core(there, np.intp), kept) if there.tensors else None
+    found = spread(_core(reduced, dtype), kept)
+    return reduced, found, None if counts is None else counts != 0
+
+
 def entries(reduced: Reduced, sizes: dict[Axis, int]) -> Iterator[tuple[Axis, ...]]:
     """Yield the axes of every array that a contraction makes or reads, for lengths as given."""
     groups = [t.axes for t in reduced.tensors]
@@ -190,4 +207,4 @@ def _scatter(total: Values, reduced: Reduced, core: Tensor) -> None:
     np.add.at(total, at, spread(core, kept))
 
 
-__all__ = ["contract", "entries"]
+__all__ = ["contract", "entries", "placed"]

@@ -56,6 +56,22 @@ def pushed(own: Selection, given: Mapping[str, Values]) -> list[Values]:
     return found
 
 
+def pulled(own: Selection, given: Sequence[Values]) -> dict[str, Values]:
+    """Return u J `[*lead, *p]` for every θ, batch axes of one sample included.
+
+    Summed over samples; inputs, `[*lead, B, *in]`, keep theirs.
+    """
+    lead = leading(own, given)
+    found = {}
+    for name in own.parameters:
+        one = own.with_respect_to(name)
+        total = np.zeros((*lead, *((one.count,) if one.is_input else ()), *one.theta), one.dtype)
+        for output, u in zip(own.outputs, given, strict=True):
+            pull(own.blocks[output, name], u, total, per_sample=one.is_input)
+        found[name] = total
+    return found
+
+
 def jvp(own: Selection, given: Any, out: Values | None, label: str | None = None) -> list[Values]:
     """Return J v `[*lead, B, *out]` for every output; missing tangents are zero."""
     vectors = tangents(own, given, label)
@@ -113,4 +129,4 @@ def leading(own: Selection, given: Sequence[Values]) -> tuple[int, ...]:
     return lead.pop()
 
 
-__all__ = ["jvp", "leading", "pushed", "tangents", "vjp"]
+__all__ = ["jvp", "leading", "pulled", "pushed", "tangents", "vjp"]

@@ -5,7 +5,7 @@ Selection, H -> arrays
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -111,13 +111,21 @@ def diagonals(own: Selection, H: Any, u: Any, out: Values | None = None) -> dict
 
 def matvec(own: Selection, v: Any, H: Any, u: Any) -> dict[str, Values]:
     """Return `Σ_b J_bᴴ H_b J_b v` for every θ."""
-    images = pushed(own, tangents(own, v))
-    results = [np.zeros_like(y) for y in images]
-    for a, b, between in meetings(own, H, u):
-        left, right = own.of(own.outputs[a]), own.of(own.outputs[b])
-        curved(left, between, right, images[b], results[a])
-    found = vjp(own, [y.conj() for y in results], per_sample=False)
+    results = through(own, tangents(own, v), meetings(own, H, u))
+    found = vjp(own, results, per_sample=False)
     return {name: g.conj() for name, g in found.items()}
+
+
+def through(
+    own: Selection, given: Mapping[str, Values], between: Sequence[Meeting]
+) -> list[Values]:
+    """Return the conjugate of `H_b J_b v`, `[*lead, B, *out]` for every output."""
+    images = pushed(own, given)
+    results = [np.zeros_like(y) for y in images]
+    for a, b, H in between:
+        left, right = own.of(own.outputs[a]), own.of(own.outputs[b])
+        curved(left, H, right, images[b], results[a])
+    return [y.conj() for y in results]
 
 
 def roots(own: Selection, H: Any, out: Values | None = None) -> dict[tuple[str, str], Values]:
@@ -136,4 +144,4 @@ def roots(own: Selection, H: Any, out: Values | None = None) -> dict[tuple[str, 
     return found
 
 
-__all__ = ["diagonals", "ggn", "matvec", "roots"]
+__all__ = ["Meeting", "diagonals", "ggn", "matvec", "meetings", "roots", "through"]

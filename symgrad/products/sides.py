@@ -8,7 +8,7 @@ themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from symgrad.batch import inward, outward
 from symgrad.form import FactoredTerm, Structured
 from symgrad.products.contract import contract
 from symgrad.products.terms import Axis, Place, Product, Tensor, Tie, Values, aligned, union
-from symgrad.program import BATCH, Affine, Index, Position
+from symgrad.program import BATCH, Affine, Definition, Index, Position
 
 
 class Evaluated(Protocol):
@@ -87,7 +87,8 @@ class Rows:
 class Factored:
     """A Jacobian that forms take products with: its terms and the pass that evaluated them.
 
-    `layer` is the layer's name; `batch_axis` is where callers have the batch axis in their arrays.
+    `layer` is the layer's name; `batch_axis` is where callers have the batch axis in their arrays;
+    `definitions` are those of the arrays that terms read.
     """
 
     layer: str
@@ -96,6 +97,7 @@ class Factored:
     batched: bool
     is_input: bool
     batch_axis: int = 0
+    definitions: Mapping[str, Definition] = field(default_factory=dict, repr=False)
 
     @property
     def count(self) -> int:
@@ -145,7 +147,22 @@ class Factored:
         out: Sequence[Axis] | None = None,
         theta: Sequence[Axis] | None = None,
     ) -> Side:
-        """Return the Jacobian of some samples over given axes, new ones where none are given."""
+        """Return the Jacobian of some samples over given axes, new ones where none are given.
+
+        Its terms are added up where that costs nothing.
+        """
+        found, _ = self.read(rows, batch=batch, out=out, theta=theta)
+        return _merged(found, self.done.dtype) if _gains(found) else found
+
+    def read(
+        self,
+        rows: Rows,
+        *,
+        batch: Axis | None = None,
+        out: Sequence[Axis] | None = None,
+        theta: Sequence[Axis] | None = None,
+    ) -> tuple[Side, Reader]:
+        """Return the same, term by term with all deltas, and what reads indices as its axes."""
         jacobian, done = self.structured.jacobian, self.done
         if not self.batched:
             batch = None
@@ -154,10 +171,9 @@ class Factored:
         out = tuple(out) if out is not None else _new(jacobian.out, done)
         theta = tuple(theta) if theta is not None else _new(jacobian.theta, done)
         named = dict(zip((*jacobian.out, *jacobian.theta), (*out, *theta), strict=True))
-        reader = _Reader(done, rows, batch, named)
+        reader = Reader(done, rows, batch, named)
         products = tuple(reader.product(term) for term in self.structured.terms)
-        found = Side(products, batch, out, theta)
-        return _merged(found, done.dtype) if _gains(found) else found
+        return Side(products, batch, out, theta), reader
 
 
 def _new(indices: Sequence[Index], done: Evaluated) -> tuple[Axis, ...]:
@@ -176,6 +192,7 @@ def _gains(found: Side) -> bool:
 
 
 def _merged(found: Side, dtype: Any) -> Side:
+    """Return the Jacobian with all terms as one array."""
     total = np.zeros([a.size for a in found.axes], dtype)
     for product in found.products:
         contract(product, found.axes, found.axes, dtype, total)
@@ -184,13 +201,17 @@ def _merged(found: Side, dtype: Any) -> Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class Reader:
     """Reads a term with its own axes, for some rows of the batch."""
 
     done: Evaluated
     rows: Rows
     batch: Axis | None
     named: dict[Index, Axis]
+
+    def again(self) -> Reader:
+        """Return a reader of something else in the same pass."""
+        return Reader(self.done, self.rows, self.batch, {})
 
     def product(self, term: FactoredTerm) -> Product:
         """Return one term; factors of ones are left out."""
@@ -250,4 +271,4 @@ class _Reader:
         return int(dim) if isinstance(dim, int) else int(dim.evaluate(self.done.sizes))
 
 
-__all__ = ["Evaluated", "Factored", "Rows", "Side"]
+__all__ = ["Evaluated", "Factored", "Reader", "Rows", "Side"]
