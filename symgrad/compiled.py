@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
+from symgrad.costs.plan import Plan, planned
 from symgrad.errors import ArgumentError, ShapeError, similar
 from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
@@ -201,6 +202,20 @@ class Compiled:
                 f"{self.name}.jvp: no tangent for {unknown[0]!r}; expected some of {known}"
             )
         return self.module.jvp(*arrays, extra[0], **keywords)
+
+    def plan(
+        self,
+        batch: int | None = None,
+        dims: Mapping[str, Any] | None = None,
+        dtype: Any = np.float64,
+    ) -> Plan:
+        """Return operations and bytes of every form: {form: Cost}, in symbols and as numbers.
+
+        Nothing is run. `batch` is the number of samples, `dims` are sizes, `dtype` that of the
+        arrays. Values are None where sizes are missing. `symgrad.costs.plan` says what is counted.
+        Raises ShapeError for a dim that this layer has not.
+        """
+        return planned(self.forms, self.layer, self.wrt, batch, dims, dtype)
 
     def __getattr__(self, name: str) -> Any:
         """Give the module's `jac_θ`, `jac_θ_compact` and `jac_θ_factors`."""
