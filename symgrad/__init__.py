@@ -3,7 +3,7 @@
 text -> layer -> derive | compile
 """
 
-from symgrad.api import check, compile, derive, layer, load, show_stage
+from symgrad.api import check, compile, derive, layer, load, plan, show_stage
 from symgrad.builder import (
     Expression,
     Function,
@@ -67,6 +67,7 @@ __all__ = [
     "layer",
     "load",
     "param",
+    "plan",
     "show_stage",
 ]
 

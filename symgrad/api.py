@@ -17,6 +17,7 @@ from symgrad.assemble import assemble, derived
 from symgrad.builder import Expression
 from symgrad.check import check as check_layer
 from symgrad.compiled import Compiled
+from symgrad.costs.plan import Plan, planned
 from symgrad.declare import with_formulas, with_slopes
 from symgrad.dims import Dim
 from symgrad.emit import Source, emit
@@ -30,6 +31,7 @@ from symgrad.options import (
     abstract_calls,
     beside_of,
     bindings_of,
+    open_sizes,
     order_of,
     require_replaceable,
     sizes_of,
@@ -38,7 +40,7 @@ from symgrad.options import (
     whole,
 )
 from symgrad.parse import parse
-from symgrad.plan import plan
+from symgrad.plan import plan as plan_steps
 from symgrad.program import Apply, Program, scalars_of, walk
 from symgrad.recompute import recomputed
 from symgrad.select import Wrt, select
@@ -209,7 +211,7 @@ def check(
         fixed = _fixed(read, sizes_of(dims, read))
         compiled = compile(read, wrt, functions=functions, dims=fixed, check=False)
         dims = {name: size for name, size in (dims or {}).items() if name not in fixed}
-    sizes = _test_sizes(compiled, sizes_of(dims, compiled.layer))
+    sizes = open_sizes(sizes_of(dims, compiled.layer), compiled.forms.program)
     made, module, names = compiled.forms, compiled.module, compiled.wrt
     report = compare(made, module, names, seed, batch, sizes, exact=True)
     if not any(a.entries or a.kinks for a in report.agreements):
@@ -219,26 +221,37 @@ def check(
     return report
 
 
+def plan(
+    subject: LayerLike | Compiled,
+    wrt: Wrt = "params",
+    *,
+    batch: int | None = None,
+    dims: Dims | None = None,
+    dtype: Any = "float64",
+    functions: Mapping[str, Any] | None = None,
+    **beside: Any,
+) -> Plan:
+    """Return operations and bytes of every form of a layer, {form: Cost}; nothing is compiled.
+
+    In symbols, and as numbers where `batch` and `dims` give sizes: see `Compiled.plan`.
+    """
+    if isinstance(subject, Compiled):
+        return subject.select(wrt).plan(batch, dims, dtype)
+    read = layer(subject, **beside_of(plan, beside))
+    fixed = _fixed(read, sizes_of(dims, read))
+    program, _ = _program(read, functions, fixed)
+    _require_bound(program, read)
+    made = assemble(program, select(program, wrt, read.aliases))
+    names = made.derivation.selection.names
+    sizes = {name: size for name, size in (dims or {}).items() if name not in fixed}
+    return planned(made, read, names, batch, sizes, dtype)
+
+
 def _fixed(read: Layer, sizes: Mapping[str, Dim]) -> dict[str, str]:
     """Return those of `dims=` that no array's shape gives, so that they must be compiled in."""
     shown = {name for made in read.declarations for axis in made.dims for name in axis.names}
     shown |= {n for made in read.declarations if made.vocabulary for n in made.vocabulary.names}
     return {n: str(d) for n, d in sizes.items() if n not in shown or d.constant is None}
-
-
-def _test_sizes(compiled: Compiled, sizes: Mapping[str, Dim]) -> dict[str, int]:
-    """Return sizes to test at; raise ShapeError for a dim that a compiled layer has not."""
-    arrays = compiled.forms.program.arrays
-    open_ = {name for array in arrays for axis in array.axes for name in axis.names}
-    open_ |= {name for array in arrays if array.vocabulary for name in array.vocabulary.names}
-    found: dict[str, int] = {}
-    for name, dim in sizes.items():
-        if name not in open_ or dim.constant is None:
-            known = f"its dims are {', '.join(sorted(open_))}" if open_ else "it has none"
-            message = f"dims= names {name}, which is no open dim of this compiled layer"
-            raise ShapeError(message, hint=known)
-        found[name] = dim.constant
-    return found
 
 
 def _made(subject: object) -> Compiled | None:
@@ -374,11 +387,19 @@ def show_stage(
     if stage == "plan":
         parts = (("the outputs", made.forward), ("the factors of all Jacobians", made.factors))
         return "\n\n".join(
-            f"# {title}\n{show_plan(plan(form.definitions, program.batch), program)}"
+            f"# {title}\n{show_plan(plan_steps(form.definitions, program.batch), program)}"
             for title, form in parts
         )
     _require_bound(program, read)
     return _emit(made, {**options, "order": 2} if order == 2 else options, None).text
 
 
-__all__: Sequence[str] = ("check", "compile", "derive", "layer", "load", "show_stage")
+__all__: Sequence[str] = (
+    "check",
+    "compile",
+    "derive",
+    "layer",
+    "load",
+    "plan",
+    "show_stage",
+)

@@ -1,7 +1,6 @@
-"""The command line: read options, call the library, print, and turn errors into exit codes.
+"""The command line: run one command and turn errors into exit codes.
 
 argv -> main -> exit code
-Nothing is computed here, and symgrad itself is imported only inside commands, so --help is quick.
 """
 
 from __future__ import annotations
@@ -15,38 +14,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from symgrad.errors import ArgumentError, InternalError, SymgradError, ValidationError
-from symgrad.option_words import (
-    Format,
-    Style,
-    bindings_of,
-    comment,
-    format_of,
-    names_of,
-    sizes_of,
-    written,
-    wrt_of,
-)
+from symgrad.commands import FAILED, app, say
+from symgrad.errors import InternalError, SymgradError, ValidationError
 from symgrad.transliterate import tolerate
-from symgrad.version import __version__
 
-if TYPE_CHECKING:
-    from symgrad.syntax import Layer as ReadLayer
-
-DONE, FAILED, WRONG_INPUT, OUR_FAULT, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 70, 130, 141
-
-EXIT_CODES = (
-    "Exit codes: 0 done, 1 a check failed, 2 the input is wrong, "
-    "70 an error of symgrad itself, 130 interrupted."
-)
-
+DONE, WRONG_INPUT, OUR_FAULT, INTERRUPTED, PIPE_CLOSED = 0, 2, 70, 130, 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; no traceback is printed without --debug."""
@@ -61,213 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _let_stdout_go()
         return PIPE_CLOSED
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
         return INTERRUPTED
     except Exception as error:
         if debug:
             traceback.print_exc()
         return _explain(error, arguments)
-
-
-class Stage(StrEnum):
-    """A stage of the pipeline, in order."""
-
-    PARSE = "parse"
-    CHECK = "check"
-    DERIVE = "derive"
-    SIMPLIFY = "simplify"
-    PLAN = "plan"
-    SOURCE = "source"
-
-
-app = typer.Typer(
-    name="symgrad",
-    help="Derivatives of a layer: as formulas to read, and as code that runs.\n\n" + EXIT_CODES,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
-
-Layer = Annotated[
-    str, typer.Argument(metavar="LAYER", help="a file ending in .sg, or the layer's text itself")
-]
-Wrt = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES",
-        help="what to differentiate by: params (default), inputs, all, names, globs, "
-        "exclusions; separated by commas",
-    ),
-]
-Functions = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="σ=tanh", help="bind an abstract function; may be repeated"),
-]
-Dims = Annotated[
-    list[str] | None,
-    typer.Option("--dim", metavar="m=1", help="fix a size; may be repeated"),
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="overwrite FILE even if symgrad did not write it")
-]
-
-
-@app.callback(invoke_without_command=True)
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="print the version and stop")] = False,
-    _debug: Annotated[bool, typer.Option("--debug", help="show tracebacks")] = False,
-) -> None:
-    if version:
-        print(f"symgrad {__version__}")
-        raise typer.Exit
-
-
-@app.command(epilog="Example: symgrad demo")
-def demo() -> None:
-    """Show a dense layer: its formula, its kernel, its proof and its shapes."""
-    from symgrad.demo import demo as demonstration
-
-    with _working("deriving, compiling and checking a dense layer"):
-        text = demonstration()
-    print(text)
-
-
-@app.command(epilog='Example: symgrad derive "σ(W x + b)" --wrt W,b --dim m=1')
-def derive(
-    layer: Layer,
-    wrt: Wrt = None,
-    functions: Functions = None,
-    dims: Dims = None,
-    style: Annotated[Style, typer.Option(help="matrix: whole arrays")] = Style.INDEX,
-    format: Annotated[
-        Format | None, typer.Option(help="text unless the ending of -o FILE says otherwise")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="write there; a file that symgrad did not write is kept unless --force is given",
-        ),
-    ] = None,
-    force: Force = False,
-) -> None:
-    """Print the derivative of LAYER as a formula, with the steps that lead to it."""
-    import symgrad
-    from symgrad.options import target_of
-
-    form = format or format_of(output)
-    target = target_of(output, "derivation", force=force)
-    with _working("deriving"):
-        derivation = symgrad.derive(
-            _layer(layer), wrt=wrt_of(wrt), functions=bindings_of(functions), dims=sizes_of(dims)
-        )
-        text = written(derivation, form, style)
-    if target is None:
-        print(text)
-    else:
-        _save(target, text, form)
-
-
-@app.command(epilog='Example: symgrad compile "σ(W x + b)" --set σ=tanh -o dense_jac.py')
-def compile(
-    layer: Layer,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE.py",
-            help="the module to write, and beside it FILE.report.json with the errors that were "
-            "measured; files that symgrad did not write are kept unless --force is given",
-        ),
-    ],
-    wrt: Wrt = None,
-    functions: Functions = None,
-    dims: Dims = None,
-    recompute: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMES",
-            help="definitions to compute again on the way back instead of storing them: names "
-            "or globs, separated by commas",
-        ),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check/--no-check", help="validate before handing the module out")
-    ] = True,
-    force: Force = False,
-) -> None:
-    """Write LAYER and its derivatives as a module that needs numpy and numba only."""
-    import symgrad
-    from symgrad.judge import report_beside
-
-    with _working("deriving, compiling and checking" if check else "deriving and compiling"):
-        compiled = symgrad.compile(
-            _layer(layer),
-            wrt=wrt_of(wrt),
-            functions=bindings_of(functions),
-            dims=sizes_of(dims),
-            recompute=names_of(recompute),
-            path=output,
-            check=check,
-            force=force,
-        )
-    if compiled.report is not None:
-        print(compiled.report)
-    beside = report_beside(output)
-    told = compiled.report is not None and beside.is_file()
-    _say(f"wrote {output}, {beside}" if told else f"wrote {output}")
-
-
-@app.command(epilog='Example: symgrad check "tanh(W x + b)" --batch 7 --dim n=5')
-def check(
-    layer: Annotated[
-        str,
-        typer.Argument(metavar="LAYER|MODULE.py", help="a layer, or a module compiled from one"),
-    ],
-    functions: Functions = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="samples to check at")] = None,
-    dims: Dims = None,
-    seed: Annotated[int, typer.Option(help="of the random points")] = 0,
-) -> None:
-    """Compare every derivative with finite differences; exit 1 if one disagrees."""
-    import symgrad
-
-    options: dict[str, Any] = {"dims": sizes_of(dims), "seed": seed}
-    if batch is not None:
-        options["batch"] = batch
-    if functions:
-        options["functions"] = bindings_of(functions)
-    subject = layer if _is_module(layer) else _layer(layer)
-    with _working("checking"):
-        report = symgrad.check(subject, **options)
-    print(report)
-    if not report.ok:
-        raise typer.Exit(FAILED)
-
-
-@app.command(epilog='Example: symgrad show "tanh(W x + b)" --stage plan')
-def show(
-    layer: Layer,
-    stage: Annotated[Stage, typer.Option(help="where to stop and look")],
-    wrt: Wrt = None,
-    functions: Functions = None,
-    dims: Dims = None,
-) -> None:
-    """Print what a stage of the compiler makes of LAYER."""
-    import symgrad
-
-    with _working("working"):
-        text = symgrad.show_stage(
-            _layer(layer),
-            stage.value,
-            wrt=wrt_of(wrt),
-            functions=bindings_of(functions),
-            dims=sizes_of(dims),
-        )
-    print(text)
 
 
 def _run(arguments: list[str]) -> int:
@@ -296,21 +69,21 @@ def _print_help(arguments: list[str]) -> object:
 def _explain(error: Exception, arguments: Sequence[str]) -> int:
     """Say on stderr what went wrong, once, and return the exit code that goes with it."""
     if isinstance(error, InternalError):
-        _say(f"{type(error).__name__}: {error}")
+        say(f"{type(error).__name__}: {error}")
         return OUR_FAULT
     if isinstance(error, SymgradError):
-        _say(f"{type(error).__name__}: {error}")
+        say(f"{type(error).__name__}: {error}")
         return FAILED if isinstance(error, ValidationError) else WRONG_INPUT
     if usage := getattr(error, "format_message", None):  # typer's own: options, arguments
-        _say(f"{usage()}\n{_dash_hint(arguments)}see: symgrad --help")
+        say(f"{usage()}\n{_dash_hint(arguments)}see: symgrad --help")
         return WRONG_INPUT
     if isinstance(error, OSError):
-        _say(f"cannot use {error.filename or 'a file'}: {error.strerror or error}")
+        say(f"cannot use {error.filename or 'a file'}: {error.strerror or error}")
         return WRONG_INPUT
     if isinstance(error, UnicodeDecodeError):
-        _say(f"the layer is not UTF-8 text: {error.reason} at byte {error.start}")
+        say(f"the layer is not UTF-8 text: {error.reason} at byte {error.start}")
         return WRONG_INPUT
-    _say(
+    say(
         f"InternalError: {type(error).__name__}: {error}\n"
         "this is a fault of symgrad; please report it with the layer and what --debug prints"
     )
@@ -329,49 +102,11 @@ def _dash_hint(arguments: Sequence[str]) -> str:
     return ""
 
 
-def _layer(text: str) -> ReadLayer:
-    """Read LAYER, and say on stderr what a one-liner left to be assumed."""
-    import symgrad
-
-    if "\n" not in text and not text.endswith(".sg") and os.path.isfile(text):
-        raise ArgumentError(
-            f"{text} is a file, but a layer's file ends in .sg", hint=f"rename it to {text}.sg"
-        )
-    layer = symgrad.layer(text)
-    for line in layer.assumptions:
-        _say(f"assumed: {line}")
-    return layer
-
-
-def _is_module(text: str) -> bool:
-    return "\n" not in text and text.endswith(".py")
-
-
-def _save(output: Path, text: str, form: Format) -> None:
-    """Write a derivation, signed in the way of its format, and say so."""
-    from symgrad.build import SIGNATURE, write
-
-    write(output, f"{text.rstrip()}\n{comment(SIGNATURE, form)}\n")
-    _say(f"wrote {output}")
-
-
-@contextlib.contextmanager
-def _working(task: str) -> Iterator[None]:
-    """Turn a wheel on stderr while something runs; print nothing unless it is a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(task, spinner="line"):
-        yield
-
-
 @contextlib.contextmanager
 def _warnings_as_messages() -> Iterator[None]:
     """Print warnings as one line each, without the place in our code that raised them."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: _say(f"warning: {message}")
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
         yield
 
 
@@ -382,10 +117,6 @@ def _take_debug(arguments: list[str]) -> bool:
         return False
     arguments[:end] = [argument for argument in arguments[:end] if argument != "--debug"]
     return True
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr)
 
 
 def _let_stdout_go() -> None:

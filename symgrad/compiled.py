@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
+from symgrad.costs.plan import Plan, planned
 from symgrad.errors import ArgumentError, ShapeError, similar
 from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
@@ -203,6 +204,20 @@ class Compiled(SecondOrder):
         tangents = self.turn.tangents(extra[0])
         found = self.turn.run(self.module.jvp, *arrays, tangents, **keywords)
         return self.turn.outputs(found)
+
+    def plan(
+        self,
+        batch: int | None = None,
+        dims: Mapping[str, Any] | None = None,
+        dtype: Any = np.float64,
+    ) -> Plan:
+        """Return operations and bytes of every form: {form: Cost}, in symbols and as numbers.
+
+        Nothing is run. `batch` is the number of samples, `dims` are sizes, `dtype` that of the
+        arrays. Values are None where sizes are missing. `symgrad.costs.plan` says what is counted.
+        Raises ShapeError for a dim that this layer has not.
+        """
+        return planned(self.forms, self.layer, self.wrt, batch, dims, dtype)
 
     def __getattr__(self, name: str) -> Any:
         """Give the module's `jac_θ` and `hess_θ_φ`, with `_compact` and `_factors`."""

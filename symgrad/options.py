@@ -21,6 +21,7 @@ from symgrad.language.characters import fold
 from symgrad.language.declarations import size
 from symgrad.language.names import parts
 from symgrad.language.vocabulary import FUNCTION_NAMES, RESERVED
+from symgrad.program import Program
 from symgrad.syntax import Assign, Call, Domain, Item, Layer
 
 BESIDE = ("inputs", "params", "consts", "domain", "name")
@@ -67,6 +68,21 @@ def sizes_of(dims: object, layer: Layer) -> dict[str, Dim]:
             if other in arrays or other in RESERVED:
                 message = f'dims["{name}"]: {other} is no dim but {_kind(other, arrays)}'
                 raise LayerSyntaxError(message, hint="sizes have names of their own")
+    return found
+
+
+def open_sizes(sizes: Mapping[str, Dim], program: Program) -> dict[str, int]:
+    """Return sizes as numbers; raise ShapeError for a dim that a compiled layer has not."""
+    arrays = program.arrays
+    open_ = {name for array in arrays for axis in array.axes for name in axis.names}
+    open_ |= {name for array in arrays if array.vocabulary for name in array.vocabulary.names}
+    found: dict[str, int] = {}
+    for name, dim in sizes.items():
+        if name not in open_ or dim.constant is None:
+            known = f"its dims are {', '.join(sorted(open_))}" if open_ else "it has none"
+            message = f"dims= names {name}, which is no open dim of this compiled layer"
+            raise ShapeError(message, hint=known)
+        found[name] = dim.constant
     return found
 
 

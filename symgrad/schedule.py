@@ -178,3 +178,12 @@ class Schedule:
 
     buffers: tuple[Buffer, ...]
     steps: tuple[Step, ...]
+
+    @property
+    def completed(self) -> tuple[tuple[str, ...], ...]:
+        """The arrays that each step completes: those no later step writes."""
+        written = [written_by(step) for step in self.steps]
+        last = {name: number for number, names in enumerate(written) for name in names}
+        return tuple(
+            tuple(n for n in names if last[n] == number) for number, names in enumerate(written)
+        )

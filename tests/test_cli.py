@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -30,7 +31,7 @@ y = tanh(z)
 '''
 OLD = '"""An older module."""\nSYMGRAD_VERSION = "0"\n'
 TEXT = "∂y_i/∂W_jk = δ_ij σ'(z_i) x_k"
-COMMANDS = ("demo", "derive", "compile", "check", "show")
+COMMANDS = ("demo", "derive", "compile", "check", "show", "plan")
 ASSUMED = (
     "assumed: x is the input, of shape [n]\n"
     "assumed: W is a parameter, a matrix of shape [m, n]\n"
@@ -496,6 +497,56 @@ def test_a_warning_is_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "warning: slow\n"
 
 
+# ------------------------------------------------------------------ plan
+
+
+def test_plan_prints_polynomials_and_values_form_by_form(capsys):
+    sizes = ["--batch", "256", "--dim", "n=64,m=32"]
+    assert cli.main(["plan", FULL, *sizes, "--wrt", "W"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out == f"{symgrad.plan(FULL, 'W', batch=256, dims={'n': 64, 'm': 32})}\n"
+    assert out.startswith("layer: B = 256, n = 64, m = 32, float64\n")
+    lines = out.splitlines()
+    dense = lines.index("jac_W")
+    assert lines[dense + 3] == "  results     8*B*m*m*n  =  128.0 MiB"
+    assert "jac_b" not in lines, "what is not selected costs nothing"
+
+
+def test_plan_takes_sizes_that_no_shape_gives_and_prints_symbols_without_sizes(capsys):
+    text = "x: input[n]\na: param[n]\ny = x * a * sum(eye(k), axis=None)"
+    assert cli.main(["plan", text, "--dim", "k=3"]) == 0
+    out = capsys.readouterr().out
+    assert "  results     8*B*n\n" in out and " = " not in out
+
+
+def test_plan_says_which_dim_a_layer_has_not(capsys):
+    assert cli.main(["plan", FULL, "--batch", "2", "--dim", "q=3"]) == 2
+    assert "q" in capsys.readouterr().err
+    assert cli.main(["plan", FULL, "--dtype", "int64"]) == 2
+    assert "float32" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
+def test_plan_is_a_table_on_a_terminal():
+    import pty
+
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "symgrad", "plan", FULL, "--batch", "2"]
+    with subprocess.Popen(
+        command, stdout=slave, stderr=subprocess.DEVNULL, env={**os.environ, "COLUMNS": "120"}
+    ) as child:
+        os.close(slave)
+        out = b""
+        with contextlib.suppress(OSError):  # Linux ends a terminal with an error
+            while part := os.read(master, 4096):
+                out += part
+    os.close(master)
+    assert child.returncode == 0
+    text = out.decode()
+    assert "│" in text and "2*B*m*n + B*m" in text and "jac_W_compact" in text
+
+
 # ------------------------------------------------------------------ help
 
 
@@ -609,7 +660,8 @@ def test_progress_shows_on_a_terminal_and_nowhere_else():
     import pty
 
     script = (
-        "import time; from symgrad.cli import _working\nwith _working('deriving'): time.sleep(.3)"
+        "import time; from symgrad.commands import _working\n"
+        "with _working('deriving'): time.sleep(.3)"
     )
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm"}

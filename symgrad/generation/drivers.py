@@ -6,7 +6,7 @@ All take the checked arrays and their sizes as tuples and unpack what they use.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.algebra.declared import expand
@@ -14,17 +14,21 @@ from symgrad.algebra.order import needed
 from symgrad.algebra.segments import Record, Run
 from symgrad.algebra.weights import even_out
 from symgrad.dims import Dim
-from symgrad.form import Curvature, Form, Forms, Structured
+from symgrad.form import Form, Forms, Structured
 from symgrad.generation.analytic import real_only
 from symgrad.generation.door import size_names
+from symgrad.generation.drivers_twice import drivers_twice
 from symgrad.generation.fold import fold
+from symgrad.generation.order import Order
 from symgrad.generation.segments import run_lines
 from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
 from symgrad.generation.write_kernel import code_name, mentions
 from symgrad.plan import plan, triangular
 from symgrad.program import BATCH, Array, Definition
+from symgrad.schedule import Schedule
 
 Steps = list[tuple[tuple[str, ...], list[str]]]
+Shapes = dict[str, tuple[Dim, ...]]
 
 
 @dataclass(slots=True)
@@ -52,42 +56,32 @@ class Drivers:
             self.tangent(),
         ]
         if self.forms.curvature is not None:
-            texts += self.twice(self.forms.curvature)
+            texts += drivers_twice(self, self.forms.curvature)
         if self.forms.domain is not None:
             texts.append(self.domain(self.forms.domain))
         return texts
 
     def forward(self) -> str:
         """Return the driver of the outputs alone."""
-        lines = self.lines(self.forms.forward.definitions, handed=_results(self.forms.forward))
+        lines = self.lines(self.of_forward())
         lines.append(self.returned(self.forms.forward))
         return self.function("_forward", "arrays, sizes, dtype", "Return the outputs.", lines)
 
     def sweep(self) -> str:
         """Return the driver of the forward pass and all factors, leaving as soon as it may."""
-        wanted = {
-            p: {a for s in self.forms.structured if s.jacobian.parameter == p for a in s.arrays}
-            for p in self.forms.derivation.selection.names
-        }
+        wanted = self.wanted()
         title = "Return the arrays that Jacobians are made of; `until` names one to stop at."
-        definitions, outputs = self.forms.factors.definitions, self.forms.program.outputs
-        return self.sweep_for(wanted, definitions, "_sweep", title, outputs)
+        return self.sweep_for(wanted, self.of_sweep(), "_sweep", title)
 
     def sweep_for(
-        self,
-        wanted: Mapping[str, set[str]],
-        definitions: Sequence[Definition],
-        name: str,
-        title: str,
-        handed: Collection[str] = (),
+        self, wanted: Mapping[str, set[str]], order: Order, name: str, title: str
     ) -> str:
-        """Return a driver of the arrays that are `wanted`, by what wants them, and of `handed`."""
-        kept = {a for arrays in wanted.values() for a in arrays} | set(handed)
+        """Return a driver of the arrays that are `wanted`, by what wants them, and those kept."""
+        kept = order.keep or ()
         declared = tuple(a.name for a in self.forms.program.arrays)
         done: set[str] = set()
         lines = ["v = {}"]
-        steps = self.steps(definitions, keep=sorted(kept), handed=sorted(kept))
-        for writes, step in [(declared, []), *steps]:
+        for writes, step in [(declared, []), *self.steps(order)]:
             lines += step
             lines += [f'v["{n}"] = {code_name(n)}' for n in writes if n in kept]
             done |= set(writes)
@@ -102,7 +96,7 @@ class Drivers:
     def expand(self, structured: Structured, definition: Definition, kind: str) -> str:
         """Return the driver that makes a Jacobian dense or compact from its factors."""
         target = code_name(definition.name)
-        steps = self.lines((definition,), made=(definition.name,))
+        steps = self.lines(self.of_expand(definition))
         declared = {a.name for a in self.forms.program.arrays}
         lines = self.recalled([a for a in structured.arrays if a not in declared], steps)
         shape = shape_text([i.dim for i in definition.indices])
@@ -117,13 +111,8 @@ class Drivers:
 
     def record(self) -> str:
         """Return the driver of the forward pass that keeps what going back needs."""
-        kept = tuple(dict.fromkeys((*self.forms.saved, *self.forms.program.outputs)))
-        trade = self.forms.trade
-        if trade is None:
-            outputs = self.forms.program.outputs
-            lines = self.lines(needed(self.forms.program.definitions, kept), handed=outputs)
-        else:
-            lines = self.staged(trade.record)
+        kept, trade = self.recorded(), self.forms.trade
+        lines = self.lines(self.of_record()) if trade is None else self.staged(trade.record)
         entries = ", ".join(f'"{n}": {code_name(n)}' for n in kept)
         lines.append(f"return {{{entries}}}")
         title = "Return the outputs and what the way back reads."
@@ -131,11 +120,9 @@ class Drivers:
 
     def back(self, form: Form, name: str) -> str:
         """Return the backward half of a vector-Jacobian product."""
-        own = {d.name for d in self.forms.program.definitions}
         trade = self.forms.trade
         if trade is None:
-            going_back = [d for d in form.definitions if d.name not in own]
-            steps = self.lines(going_back, form.given, handed=_results(form))
+            steps = self.lines(self.of_back(form))
         else:
             stages = trade.vjp if form.name == "vjp" else trade.vjp_per_sample
             steps = self.staged(stages, form.given)
@@ -158,14 +145,14 @@ class Drivers:
                 shapes |= {total.name: total.dims for total in stage.sums}
                 shapes |= {tap.name: tap.dims for tap in stage.taps}
             else:
-                lines += self.lines(stage, given, more=shapes)
+                lines += self.lines(Order(stage, given), shapes)
                 shapes |= {d.name: tuple(i.dim for i in d.indices) for d in stage}
         return lines
 
     def tangent(self) -> str:
         """Return the driver of a Jacobian-vector product."""
         form = self.forms.jvp
-        steps = self.lines(form.definitions, form.given, handed=_results(form))
+        steps = self.lines(self.of_tangent())
         lines = [
             f'{code_name(a.name)} = tangents["{name}"]'
             for a, name in zip(form.given, self.forms.derivation.selection.names, strict=True)
@@ -175,97 +162,95 @@ class Drivers:
         title = "Return J applied to tangents."
         return self.function("_tangent", "arrays, sizes, dtype, tangents", title, lines)
 
-    def twice(self, curvature: Curvature) -> list[str]:
-        """Return the drivers of second derivatives."""
-        title = "Return the arrays that second derivatives are made of, up to those of one."
-        wanted: dict[str, set[str]] = {}
-        for s in curvature.structured:
-            wanted.setdefault(s.pair, set()).update(s.arrays)
-        texts = [self.sweep_for(wanted, curvature.factors.definitions, "_sweep_twice", title)]
-        for structured in curvature.structured:
-            texts.append(self.expand(structured, structured.dense, "dense"))
-            if structured.compact is not None:
-                texts.append(self.expand(structured, structured.compact, "compact"))
-        return [*texts, self.curved(curvature.hvp), self.summed(curvature.summed)]
-
-    def curved(self, form: Form) -> str:
-        """Return the driver of second derivatives times u and tangents."""
-        own = self.forms.derivation.selection.names
-        given = form.given[: len(form.given) - len(own)]
-        steps = self.lines(form.definitions, form.given, handed=_results(form))
-        lines = [
-            f'{code_name(a.name)} = tangents["{name}"]'
-            for a, name in zip(form.given[len(given) :], own, strict=True)
-            if mentions("\n".join(steps), code_name(a.name))
-        ]
-        results = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
-        lines += [*steps, f"return {{{results}}}"]
-        vectors = ", ".join(code_name(a.name) for a in given)
-        title = "Return {θ: gradient of u . J t}."
-        return self.function("_curved", f"arrays, sizes, dtype, tangents, {vectors}", title, lines)
-
-    def summed(self, form: Form) -> str:
-        """Return the driver of second derivatives added up over samples and outputs."""
-        steps = self.lines(form.definitions, form.given, handed=_results(form))
-        results = ", ".join(f"{r.key}: {code_name(r.array)}" for r in form.results)
-        results = results.replace("'", '"')
-        lines = [*steps, f"return {{{results}}}"]
-        vectors = ", ".join(code_name(a.name) for a in form.given)
-        title = "Return {(θ, φ): second derivative of u . y}."
-        return self.function("_summed", f"arrays, sizes, dtype, {vectors}", title, lines)
-
     def domain(self, form: Form) -> str:
         """Return the driver that refuses arrays outside the stated domains."""
-        lines = self.lines(form.definitions)
+        lines = self.lines(Order(form.definitions))
         lines += [f"_holds({code_name(r.array)}, {r.key[0]!r})" for r in form.results]
         title = "Refuse arrays for which an `assert` does not hold."
         return self.function("_domain", "arrays, sizes, dtype", title, lines)
 
-    # ------------------------------------------------------------ parts of drivers
+    # ------------------------------------------------------------ what each driver computes
 
-    def steps(
-        self,
-        definitions: Sequence[Definition],
-        given: Sequence[Array] = (),
-        made: Sequence[str] = (),
-        keep: Sequence[str] | None = None,
-        handed: Sequence[str] | None = None,
-        more: Mapping[str, tuple[Dim, ...]] | None = None,
-    ) -> Steps:
-        """Return what each step of a form completes, and its lines; `made` exist already.
+    def of_forward(self) -> Order:
+        """Return what `_forward` computes."""
+        form = self.forms.forward
+        return Order(form.definitions, handed=_results(form))
 
-        With `keep`, the arrays wanted afterwards, others may be overwritten; with `handed`, those
-        given to the caller, others may be views. `more` are the axes of further arrays it reads.
-        """
+    def wanted(self) -> dict[str, set[str]]:
+        """Return the arrays that the Jacobians with respect to each parameter are made of."""
+        return {
+            p: {a for s in self.forms.structured if s.jacobian.parameter == p for a in s.arrays}
+            for p in self.forms.derivation.selection.names
+        }
+
+    def of_sweep(self) -> Order:
+        """Return what `_sweep` computes."""
+        arrays = {a for found in self.wanted().values() for a in found}
+        kept = sorted(arrays | set(self.forms.program.outputs))
+        return Order(self.forms.factors.definitions, keep=kept, handed=kept)
+
+    def of_expand(self, definition: Definition) -> Order:
+        """Return what makes a Jacobian dense or compact."""
+        return Order((definition,), made=(definition.name,))
+
+    def recorded(self) -> tuple[str, ...]:
+        """Return the arrays that `_record` returns."""
+        return tuple(dict.fromkeys((*self.forms.saved, *self.forms.program.outputs)))
+
+    def of_record(self) -> Order:
+        """Return what `_record` computes."""
         program = self.forms.program
-        shapes = {**self.shapes(given), **(more or {})}
-        definitions = expand(definitions, program.declared)
+        return Order(needed(program.definitions, self.recorded()), handed=program.outputs)
+
+    def of_back(self, form: Form) -> Order:
+        """Return what the backward half of a vector-Jacobian product computes."""
+        own = {d.name for d in self.forms.program.definitions}
+        going_back = [d for d in form.definitions if d.name not in own]
+        return Order(going_back, form.given, handed=_results(form))
+
+    def of_tangent(self) -> Order:
+        """Return what `_tangent` computes."""
+        form = self.forms.jvp
+        return Order(form.definitions, form.given, handed=_results(form))
+
+    def schedule(self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None) -> Schedule:
+        """Return the steps of a driver; `more` are the axes of further arrays it reads."""
+        return self.scheduled(order, more)[0]
+
+    def scheduled(
+        self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None
+    ) -> tuple[Schedule, Shapes]:
+        """Return the steps of a driver, and the axes of all arrays that stand in them."""
+        program = self.forms.program
+        shapes = {**self.shapes(order.given), **(more or {})}
+        definitions = expand(order.definitions, program.declared)
         if more is None:  # a row that is computed again in segments may lie in no whole array
             values = {d.name: d for d in program.definitions}
             definitions = even_out(definitions, values, {*shapes, *(d.name for d in definitions)})
         lower = triangular(program.definitions)
-        schedule = plan(definitions, program.batch, keep, shapes, handed, lower)
+        schedule = plan(definitions, program.batch, order.keep, shapes, order.handed, lower)
         shapes |= {d.name: tuple(i.dim for i in d.indices) for d in definitions}
-        known = [a.name for a in (*self.forms.program.arrays, *given)]
-        names = [*known, *(d.name for d in definitions), *self.forms.saved]
+        return schedule, shapes
+
+    # ------------------------------------------------------------ parts of drivers
+
+    def steps(self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None) -> Steps:
+        """Return what each step of a driver completes, and its lines."""
+        schedule, shapes = self.scheduled(order, more)
+        known = [a.name for a in (*self.forms.program.arrays, *order.given)]
+        names = [*known, *(b.name for b in schedule.buffers), *self.forms.saved]
         taken = {code_name(n) for n in names}
 
         def is_batched(name: str) -> bool:
             return shapes[name][:1] == (BATCH,)
 
-        return driver_steps(schedule, self.book, is_batched, {n: n for n in made}, taken)
+        return driver_steps(schedule, self.book, is_batched, {n: n for n in order.made}, taken)
 
     def lines(
-        self,
-        definitions: Sequence[Definition],
-        given: Sequence[Array] = (),
-        made: Sequence[str] = (),
-        handed: Sequence[str] | None = None,
-        more: Mapping[str, tuple[Dim, ...]] | None = None,
+        self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None
     ) -> list[str]:
-        """Return the lines of all steps of a form."""
-        steps = self.steps(definitions, given, made, handed=handed, more=more)
-        return [line for _, step in steps for line in step]
+        """Return the lines of all steps of a driver."""
+        return [line for _, step in self.steps(order, more) for line in step]
 
     def shapes(self, given: Sequence[Array]) -> dict[str, tuple[Dim, ...]]:
         """Return the axes of every array a form may read, the batch axis among them."""

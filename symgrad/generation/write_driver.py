@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from symgrad.dims import Dim, signed
 from symgrad.functions import twins
@@ -113,10 +113,8 @@ def driver_steps(
     buffers = {b.name: b for b in schedule.buffers}
     made = set(given or ())
     steps: list[tuple[tuple[str, ...], list[str]]] = []
-    written = [written_by(step) for step in schedule.steps]
-    last = {name: number for number, names in enumerate(written) for name in names}
-    for number, step in enumerate(schedule.steps):
-        writes = written[number]
+    for step, complete in zip(schedule.steps, schedule.completed, strict=True):
+        writes = written_by(step)
         lines = []
         if isinstance(step, Call):
             steps.append((writes, call_lines(step)))
@@ -127,7 +125,7 @@ def driver_steps(
                 made.add(name)
                 lines.append(f"{code_name(name)} = {_allocation(buffers[name])}")
         lines += _step_lines(step, book, is_batched, taken)
-        steps.append((tuple(n for n in writes if last[n] == number), lines))
+        steps.append((complete, lines))
     return steps
 
 
@@ -174,23 +172,18 @@ def product_lines(product: Product, step: str = "") -> list[str]:
 
     `step` is what the driver calls the step of a recurrence.
     """
-    p = product
-    direct = (*p.batch, *p.rows, *p.columns)
-    swapped = (*p.batch, *p.columns, *p.rows)
-    left, right, rows, columns = p.left, p.right, p.rows, p.columns
-    if p.target_indices != direct and p.target_indices == swapped:
-        left, right, rows, columns = right, left, columns, rows
-        direct = swapped
-    a = _operand(left, step, p.batch, rows, p.inner)
-    b = _operand(right, step, p.batch, p.inner, columns)
+    p = oriented(product)
+    rows, columns = p.rows, p.columns
+    direct = (*p.batch, *rows, *columns)
+    a = _operand(p.left, step, p.batch, rows, p.inner)
+    b = _operand(p.right, step, p.batch, p.inner, columns)
     groups = [g for g in (rows, columns) if g]
     flat = all(len(g) == 1 for g in groups)
     target = code_name(p.target)
     if p.fixed is not None:
-        if not p.batch and len(columns) == 1 and _lies_as(left, (*rows, *p.inner)):
-            # matmul takes all rows but the last axis of them as a stack
+        if is_stack(p):
             whole = {*rows, *p.inner}
-            a, groups = f"{code_name(left.array)}{_slice(left, whole, step)}", [columns]
+            a, groups = f"{code_name(p.left.array)}{_slice(p.left, whole, step)}", [columns]
         target += f"[:, {step}]" if BATCH in (i.dim for i in p.target_indices) else f"[{step}]"
         flat = all(len(g) == 1 for g in groups)
         return [_step_product(p, target, f"np.matmul({a}, {b}", direct, flat)]
@@ -213,6 +206,26 @@ def product_lines(product: Product, step: str = "") -> list[str]:
     if p.adds:
         return [f"{target}[...] {'-' if p.negative else '+'}= {value}"]
     return [f"{target}[...] = {'-' if p.negative else ''}{value}"]
+
+
+def oriented(product: Product) -> Product:
+    """Return a product with left and right exchanged where its target wants the columns first."""
+    p = product
+    turned = (*p.batch, *p.columns, *p.rows)
+    if p.target_indices == (*p.batch, *p.rows, *p.columns) or p.target_indices != turned:
+        return p
+    return replace(p, left=p.right, right=p.left, rows=p.columns, columns=p.rows)
+
+
+def is_stack(product: Product) -> bool:
+    """Whether matmul takes all axes of the left side but the last as a stack of rows."""
+    p = product
+    return (
+        p.fixed is not None
+        and not p.batch
+        and len(p.columns) == 1
+        and _lies_as(p.left, (*p.rows, *p.inner))
+    )
 
 
 def _step_product(
@@ -292,4 +305,12 @@ def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
     return tuple_text(sizes)
 
 
-__all__ = ["KernelBook", "driver_steps", "product_lines", "shape_text", "tuple_text"]
+__all__ = [
+    "KernelBook",
+    "driver_steps",
+    "is_stack",
+    "oriented",
+    "product_lines",
+    "shape_text",
+    "tuple_text",
+]

@@ -1,0 +1,231 @@
+"""What every form of a compiled layer costs, driver by driver, as its drivers run.
+
+Forms -> Spent of each form
+Arrays are taken as the drivers get them, contiguous and of one dtype; doors, which check them, and
+what keeps them out of the caller's hands are counted where they copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from symgrad.costs.count import Count
+from symgrad.costs.steps import Ledger, Runner
+from symgrad.dims import Dim
+from symgrad.form import Form, Forms, Structured
+from symgrad.generation.drivers import Drivers
+from symgrad.generation.order import Order
+from symgrad.generation.publics import form_names
+from symgrad.program import BATCH, Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one form costs: work, the bytes it allocates, those it hands out, the most at once.
+
+    The most is the largest of `peaks`.
+    """
+
+    operations: Count
+    calls: Count
+    allocated: Dim
+    results: Dim
+    peaks: tuple[Dim, ...]
+
+
+class Accounts:
+    """Adds up the forms of one layer for numbers of `item` bytes, each when it is asked for."""
+
+    def __init__(self, forms: Forms, wrt: Sequence[str], item: int) -> None:
+        self.forms = forms
+        self.wrt = wrt
+        self.item = item
+        self.drivers = Drivers(forms)
+        self.batched = any(a.batched for a in forms.program.arrays)
+        self._done: dict[str, Spent] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The forms that are counted; ways back that compute things again are not yet."""
+        jacobians = form_names(self.forms, self.wrt)
+        back = ("vjp", "vjp_per_sample", "pullback", "pull") if self.forms.trade is None else ()
+        return ("forward", *jacobians, "jacobian", "jvp", *back)
+
+    def of(self, name: str) -> Spent:
+        """Return what a form costs."""
+        if name not in self._done:
+            ledger = Ledger(self.item)
+            if self.forms.domain is not None and name != "pull":
+                self._alone(ledger, Order(self.forms.domain.definitions))
+            self._entry(name)(ledger)
+            ledger.mark(ledger.live)
+            work = ledger.work
+            self._done[name] = Spent(
+                work.operations, work.calls, ledger.total, ledger.live, tuple(ledger.marks)
+            )
+        return self._done[name]
+
+    def _entry(self, name: str) -> Callable[[Ledger], None]:
+        table: dict[str, Callable[[Ledger], None]] = {
+            "forward": self.forward,
+            "jacobian": self.jacobian,
+            "vjp": lambda ledger: self.vjp(ledger, self.forms.vjp),
+            "vjp_per_sample": lambda ledger: self.vjp(ledger, self.forms.vjp_per_sample),
+            "jvp": self.jvp,
+            "pullback": self.pullback,
+            "pull": lambda ledger: self.back(ledger, self.forms.vjp),
+        }
+        for parameter in self.wrt:
+            for form in form_names(self.forms, (parameter,)):
+                table[form] = self._of_parameter(parameter, form)
+        return table[name]
+
+    def _of_parameter(self, parameter: str, form: str) -> Callable[[Ledger], None]:
+        kind = form_names(self.forms, (parameter,))[form][1]
+        if kind == "factors":
+            return lambda ledger: self.factors(ledger, parameter)
+        compact = kind == "compact"
+        return lambda ledger: self.expanded(ledger, parameter, compact=compact)
+
+    # ------------------------------------------------------------ forms
+
+    def forward(self, ledger: Ledger) -> None:
+        """Note the outputs alone."""
+        runner = self._run(ledger, self.drivers.of_forward())
+        self._handed(ledger, runner, self.forms.forward)
+
+    def jvp(self, ledger: Ledger) -> None:
+        """Note a Jacobian-vector product, tangents given for all arrays."""
+        runner = self._run(ledger, self.drivers.of_tangent())
+        self._handed(ledger, runner, self.forms.jvp)
+
+    def expanded(self, ledger: Ledger, parameter: str, *, compact: bool) -> None:
+        """Note a dense or compact Jacobian with respect to one parameter."""
+        before = ledger.live
+        self._sweep(ledger, parameter)
+        swept = ledger.live - before
+        for structured in self._of(parameter):
+            definition = structured.dense
+            if compact and structured.compact is not None:
+                definition = structured.compact
+            ledger.take(ledger.size([i.dim for i in definition.indices]))
+            self._alone(ledger, self.drivers.of_expand(definition))
+        ledger.drop(swept)
+
+    def factors(self, ledger: Ledger, parameter: str) -> None:
+        """Note the factors of a Jacobian; factors of ones are one number each."""
+        wanted: set[str] = set()
+        ones: set[tuple[str, str]] = set()
+        for structured in self._of(parameter):
+            for factor in (f for term in structured.terms for f in term.factors):
+                if factor.array is None:
+                    ones.add((structured.key, factor.label))
+                else:
+                    wanted.add(factor.array)
+            wanted |= {lookup.array for lookup in structured.positions}
+        if wanted:
+            self._sweep(ledger, parameter).free(wanted)
+        ledger.take(Dim.of(self.item * len(ones)))
+
+    def jacobian(self, ledger: Ledger) -> None:
+        """Note the pass that structured Jacobians keep, their own copies of the arrays included."""
+        self._copies(ledger)
+        self._sweep(ledger, None)
+        read = {a for s in self.forms.structured for a in s.arrays}
+        for name in self.forms.program.outputs:
+            self._output(ledger, name, copied=name in read)
+
+    def vjp(self, ledger: Ledger, form: Form) -> None:
+        """Note a vector-Jacobian product."""
+        before = ledger.live
+        self._run(ledger, self.drivers.of_record()).free(self.drivers.recorded())
+        recorded = ledger.live - before
+        self.back(ledger, form)
+        ledger.drop(recorded)
+
+    def back(self, ledger: Ledger, form: Form) -> None:
+        """Note the way back."""
+        runner = self._run(ledger, self.drivers.of_back(form))
+        runner.free([result.array for result in form.results])
+
+    def pullback(self, ledger: Ledger) -> None:
+        """Note the forward half of a pullback, which keeps what the way back reads."""
+        self._copies(ledger)
+        self._run(ledger, self.drivers.of_record()).free(self.drivers.recorded())
+        for name in self.forms.program.outputs:
+            self._output(ledger, name, copied=name in self.forms.saved)
+
+    # ------------------------------------------------------------ parts of forms
+
+    def _of(self, parameter: str) -> list[Structured]:
+        return [s for s in self.forms.structured if s.jacobian.parameter == parameter]
+
+    def _run(self, ledger: Ledger, order: Order, steps: int | None = None) -> Runner:
+        """Run the steps of a driver, or so many of them; arrays made elsewhere are there."""
+        schedule = self.drivers.schedule(order)
+        buffers = {b.name: b for b in schedule.buffers}
+        there = (*self.drivers.shapes(order.given), *order.made)
+        elsewhere = [n for n in there if n not in buffers or n in order.made]
+        runner = Runner(ledger, buffers, dict.fromkeys(elsewhere))
+        runner.run(schedule.steps[:steps])
+        return runner
+
+    def _alone(self, ledger: Ledger, order: Order) -> None:
+        """Run a driver that leaves nothing but what is made already."""
+        self._run(ledger, order).free(())
+
+    def _sweep(self, ledger: Ledger, parameter: str | None) -> Runner:
+        """Run the forward pass and the factors, for one parameter as far as it needs them."""
+        order = self.drivers.of_sweep()
+        steps, done = self._until(order, parameter)
+        runner = self._run(ledger, order, steps)
+        runner.free([name for name in order.keep or () if name in done])
+        return runner
+
+    def _until(self, order: Order, parameter: str | None) -> tuple[int, set[str]]:
+        """Return after how many steps a sweep stops, and the arrays that are complete then."""
+        completed = self.drivers.schedule(order).completed
+        wanted = self.drivers.wanted()
+        done = {a.name for a in self.forms.program.arrays}
+        for number, names in enumerate(completed):
+            if parameter is not None and wanted[parameter] <= done:
+                return number, done
+            done |= set(names)
+        return len(completed), done
+
+    def _copies(self, ledger: Ledger) -> None:
+        """Note copies of the arrays, so that callers may change theirs."""
+        for array in self.forms.program.arrays:
+            if array.default is None:
+                axes = (BATCH, *array.axes) if array.batched else array.axes
+                ledger.take(ledger.size(axes, whole=array.role == "index"))
+
+    def _output(self, ledger: Ledger, name: str, *, copied: bool) -> None:
+        """Note an output that is handed out beside what keeps it."""
+        definition = self._definition(name)
+        shared = self._is_shared(definition)
+        if shared or copied:
+            dims = [i.dim for i in definition.indices]
+            ledger.take(ledger.size((BATCH, *dims) if shared else dims))
+
+    def _handed(self, ledger: Ledger, runner: Runner, form: Form) -> None:
+        """Note what a form hands out, repeated where the batch shares it."""
+        table = {d.name: d for d in form.definitions}
+        own = [r.array for r in form.results if not self._is_shared(table[r.array])]
+        for result in form.results:
+            if result.array not in own:
+                dims = [i.dim for i in table[result.array].indices]
+                ledger.take(ledger.size((BATCH, *dims)))
+        runner.free(own)
+
+    def _is_shared(self, definition: Definition) -> bool:
+        return self.batched and self.forms.program.batch not in definition.indices
+
+    def _definition(self, name: str) -> Definition:
+        found = self.forms.program.definition(name)
+        assert found is not None
+        return found
+
+
+__all__ = ["Accounts", "Spent"]

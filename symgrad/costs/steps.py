@@ -1,0 +1,207 @@
+"""What the steps of a driver do and what they allocate, in the order they run.
+
+Schedule -> Ledger
+A buffer lives until its driver returns; what a single statement needs besides is gone after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from symgrad.bounds import at_least
+from symgrad.costs.arithmetic import Work, work
+from symgrad.costs.count import Count
+from symgrad.costs.lapack import cholesky, factorisation, substitution, symmetric_part
+from symgrad.dims import ONE, ZERO, Dim
+from symgrad.generation.write_driver import is_stack, oriented
+from symgrad.program import Access, Definition, Index, Primitive, indices_of
+from symgrad.schedule import Buffer, Call, Kernel, Product, Step, Walk, written_by
+
+INTEGER = 8
+"""Bytes of an integer."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Collects work and allocations; `item` is the size of a number in bytes.
+
+    `live` are the bytes there are at the moment, `marks` what they were before something was freed,
+    `total` all that were ever allocated.
+    """
+
+    item: int
+    work: Work = field(default_factory=Work)
+    live: Dim = ZERO
+    total: Dim = ZERO
+    marks: list[Dim] = field(default_factory=list)
+
+    def take(self, size: Dim) -> None:
+        """Allocate."""
+        self.live, self.total = self.live + size, self.total + size
+
+    def drop(self, size: Dim) -> None:
+        """Free what was allocated."""
+        self.mark(self.live)
+        self.live = self.live - size
+
+    def touch(self, size: Dim, times: Dim = ONE) -> None:
+        """Allocate for one statement, which runs so many times."""
+        if size != ZERO:
+            self.total = self.total + size * times
+            self.mark(self.live + size)
+
+    def do(self, operations: Dim, calls: Dim = ZERO) -> None:
+        """Note work."""
+        self.work += Work(Count.of(operations), Count.of(calls))
+
+    def size(self, dims: Sequence[Dim], *, whole: bool = False) -> Dim:
+        """Return the bytes of an array, of integers if `whole`."""
+        return volume(dims) * (INTEGER if whole else self.item)
+
+    def mark(self, size: Dim) -> None:
+        """Keep a height unless another one is at least as high for all sizes."""
+        if any(at_least(other - size) == "yes" for other in self.marks):
+            return
+        self.marks = [m for m in self.marks if at_least(size - m) != "yes"]
+        self.marks.append(size)
+
+
+def volume(dims: Sequence[Dim]) -> Dim:
+    """Return the number of elements."""
+    total = ONE
+    for dim in dims:
+        total = total * dim
+    return total
+
+
+@dataclass(slots=True)
+class Runner:
+    """Runs steps on a ledger; `homes` says in which allocation each array lies, None for others."""
+
+    ledger: Ledger
+    buffers: Mapping[str, Buffer]
+    homes: dict[str, str | None]
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Run steps one after the other, allocating what they write first."""
+        for step in steps:
+            for name in written_by(step):
+                if name not in self.homes:
+                    self._allocate(self.buffers[name])
+            self._step(step, ())
+
+    def free(self, kept: Collection[str]) -> None:
+        """Free all allocations but those in which some array of `kept` lies."""
+        held = {self.homes.get(name) for name in kept}
+        for home in self.allocations():
+            if home not in held:
+                self.ledger.drop(self.bytes_of(home))
+                self.homes[home] = None
+
+    def allocations(self) -> tuple[str, ...]:
+        """Return the arrays that have a place of their own."""
+        return tuple(name for name, home in self.homes.items() if home == name)
+
+    def bytes_of(self, name: str) -> Dim:
+        """Return the bytes of an array."""
+        made = self.buffers[name]
+        return self.ledger.size(made.dims, whole=made.kind == "int")
+
+    def _allocate(self, made: Buffer) -> None:
+        source = made.over or made.view
+        if source is not None:
+            self.homes[made.name] = self.homes.get(source)
+            return
+        self.homes[made.name] = made.name
+        self.ledger.take(self.bytes_of(made.name))
+
+    def _step(self, step: Step, walked: tuple[Index, ...]) -> None:
+        times = volume([i.dim for i in walked])
+        match step:
+            case Kernel():
+                self.ledger.work += work(step.nodes, walked)
+            case Product():
+                self._product(step, times)
+            case Call():
+                for definition in step.definitions:
+                    self._call(definition, step, times)
+            case Walk():
+                for inner in step.steps:
+                    self._step(inner, (*walked, step.index))
+
+    # ------------------------------------------------------------ matrix products
+
+    def _product(self, product: Product, times: Dim) -> None:
+        """Note `2 m k n` operations, and what numpy allocates on the way."""
+        p = oriented(product)
+        target = volume([i.dim for i in p.target_indices])
+        self.ledger.do(2 * target * volume([i.dim for i in p.inner]) * times)
+        if p.adds:
+            self.ledger.do(target * times)
+        copied = _copied(p.right, p.batch, (p.inner, p.columns))
+        if not is_stack(p):
+            copied = copied + _copied(p.left, p.batch, (p.rows, p.inner))
+        elements = target * _between(p) + copied
+        self.ledger.touch(elements * self.ledger.item, times)
+
+    # ------------------------------------------------------------ functions of matrices
+
+    def _call(self, definition: Definition, call: Call, times: Dim) -> None:
+        """Note a function of whole matrices; definitions of one call share a factorisation."""
+        body = definition.body
+        assert isinstance(body, Primitive)
+        own = [i for i in definition.indices if i != call.fixed]
+        if call.fixed is not None:
+            self.ledger.touch(self.ledger.size([i.dim for i in own]), times)
+        stack = own[: len(own) - len(body.at)]
+        read = indices_of(body.operands[0])
+        count = volume([i.dim for i in stack if i in read]) * times
+        n = body.axes[0][0].dim
+        first = definition is call.definitions[0]
+        lu = factorisation(n) * count if first and not call.lower else ZERO
+        match body.kind:
+            case "cholesky":
+                self.ledger.do((cholesky(n) + symmetric_part(n)) * count, n * count)
+            case "det":
+                self.ledger.do((factorisation(n) + n) * count)
+            case "logdet":
+                self.ledger.do((factorisation(n) + n) * count, n * count)
+            case _:
+                columns = volume([i.dim for i in own if i != body.at[0]]) * times
+                self.ledger.do(lu + columns * _column(n, triangular=call.lower))
+
+
+def _column(n: Dim, *, triangular: bool) -> Dim:
+    """Return the operations of solving for one right side, the matrix factorised."""
+    back = substitution(n, unit=False)
+    return back if triangular else substitution(n, unit=True) + back
+
+
+def _between(p: Product) -> int:
+    """Return how many arrays like the target lie between the product and its target."""
+    straight = p.target_indices == (*p.batch, *p.rows, *p.columns)
+    sides = (p.columns,) if is_stack(p) else (p.rows, p.columns)
+    if p.fixed is not None:
+        straight = straight and all(len(g) <= 1 for g in sides)
+        if straight and not p.adds and not p.negative:
+            return 0
+    elif straight:
+        return 1 if p.adds else 0
+    return 2 if p.negative and not p.adds else 1
+
+
+def _copied(access: Access, batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> Dim:
+    """Return the elements that numpy copies to make one axis of each group.
+
+    It does where the axes of a group do not follow one another in memory.
+    """
+    bare = [p.bare for p in access.at]
+    places = [[bare.index(i) for i in group] for group in groups]
+    if all(b == a + 1 for group in places for a, b in pairwise(group)):
+        return ZERO
+    return volume([i.dim for i in (*batch, *(i for group in groups for i in group))])
+
+
+__all__ = ["Ledger", "Runner", "volume"]
