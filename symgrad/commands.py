@@ -79,6 +79,9 @@ Dims = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="m=1", help="fix a size; may be repeated"),
 ]
+Order = Annotated[
+    int, typer.Option(min=1, max=2, help="2: second derivatives of all pairs of arrays too")
+]
 Force = Annotated[
     bool, typer.Option("--force", help="overwrite FILE even if symgrad did not write it")
 ]
@@ -110,6 +113,7 @@ def derive(
     wrt: Wrt = None,
     functions: Functions = None,
     dims: Dims = None,
+    order: Order = 1,
     style: Annotated[Style, typer.Option(help="matrix: whole arrays")] = Style.INDEX,
     format: Annotated[
         Format | None, typer.Option(help="text unless the ending of -o FILE says otherwise")
@@ -133,7 +137,11 @@ def derive(
     target = target_of(output, "derivation", force=force)
     with _working("deriving"):
         derivation = symgrad.derive(
-            _layer(layer), wrt=wrt_of(wrt), functions=bindings_of(functions), dims=sizes_of(dims)
+            _layer(layer),
+            wrt=wrt_of(wrt),
+            functions=bindings_of(functions),
+            dims=sizes_of(dims),
+            order=order,
         )
         text = written(derivation, form, style)
     if target is None:
@@ -158,6 +166,7 @@ def compile(
     wrt: Wrt = None,
     functions: Functions = None,
     dims: Dims = None,
+    order: Order = 1,
     recompute: Annotated[
         list[str] | None,
         typer.Option(
@@ -181,6 +190,7 @@ def compile(
             wrt=wrt_of(wrt),
             functions=bindings_of(functions),
             dims=sizes_of(dims),
+            order=order,
             recompute=names_of(recompute),
             path=output,
             check=check,
@@ -227,6 +237,7 @@ def show(
     wrt: Wrt = None,
     functions: Functions = None,
     dims: Dims = None,
+    order: Order = 1,
 ) -> None:
     """Print what a stage of the compiler makes of LAYER."""
     import symgrad
@@ -238,6 +249,7 @@ def show(
             wrt=wrt_of(wrt),
             functions=bindings_of(functions),
             dims=sizes_of(dims),
+            order=order,
         )
     print(text)
 

@@ -33,7 +33,10 @@ def sweep_back(
     sources: Sequence[str],
     prefix: str = "G",
 ) -> Derivation:
-    """Return the Jacobians of some definitions of a program that is prepared; one sweep each."""
+    """Return the Jacobians of some definitions of a program that is prepared; one sweep each.
+
+    `prefix` begins the names of adjoints; others than G name the definition too.
+    """
     adjoints: list[Definition] = []
     owners: list[tuple[str, str, str]] = []
     jacobians: list[Jacobian] = []
@@ -48,7 +51,7 @@ def sweep_back(
         seed = Term(
             (), tuple(Delta(Affine.of(o), Affine.of(i)) for o, i in zip(out, axes, strict=True))
         )
-        sweep.tag = f"{source}_" if len(sources) > 1 else ""
+        sweep.tag = f"{source}_" if len(sources) > 1 or prefix != "G" else ""
         results = sweep.run({source: seed}, out, per_sample=True)
         adjoints += sweep.definitions
         owners += [(name, source, array) for name, array in sweep.owners]

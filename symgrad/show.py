@@ -63,6 +63,8 @@ def show_jacobian(jacobian: Jacobian, program: Program) -> str:
     letters = line_letters(program, (*jacobian.out, *jacobian.theta))
     ranges = [f"{letters.take(i)}: {i.dim}" for i in (*jacobian.out, *jacobian.theta)]
     head = f"d{jacobian.output}/d{jacobian.parameter}"
+    if jacobian.beside:
+        head = f"d²{jacobian.output}/d{jacobian.parameter} d{jacobian.beside}"
     return f"{head}[{', '.join(ranges)}] = {_sum(jacobian.terms, letters)}"
 
 

@@ -9,6 +9,7 @@ from layers import SIZES, TEXTS, arrays_for, compiled, unvalidated
 from recurrences import RECURRENCES
 
 import symgrad as sg
+from symgrad import cli
 from symgrad.errors import ArgumentError, MissingKeyError, SelectionError, ShapeError
 
 LAYERS = {**TEXTS, **{n: RECURRENCES[n] for n in ("rnn", "kalman", "two_lags", "max_pooled")}}
@@ -430,6 +431,25 @@ def test_a_pair_is_read_in_either_order():
         sg.derive(DENSE)["W", "b"]
     two = sg.derive(TEXTS["two"], order=2)
     assert two["s", "a", "W"].text().startswith("∂²s/∂a∂W[i,j] = ")
+
+
+def test_what_second_derivatives_lean_on_is_named_and_explained():
+    text = sg.derive(TEXTS["tied"], order=2).text()
+    assert "K^{Gs,s}_ij = W_ij D^{Gs,s}_j" in text
+    assert "K^{z,s}, K^{Gs,s}: derivative of the array before the comma" in text
+    assert "K^{Jw,z}_i = D^{Jw,z} x_i" in sg.derive(LOGISTIC, order=2).text()
+
+
+def test_the_command_line_takes_an_order(capsys, tmp_path):
+    assert cli.main(["derive", "sigmoid(w @ x)", "--order", "2"]) == 0
+    assert "∂²y/∂w[i]∂w[j] = y x_i x_j(1 - 2 y)(1 - y)" in capsys.readouterr().out
+    file = tmp_path / "logistic.py"
+    assert cli.main(["compile", "sigmoid(w @ x)", "--order", "2", "-o", str(file)]) == 0
+    assert "d²y/dw dw" in capsys.readouterr().out
+    assert "def hess_w_w(" in file.read_text(encoding="utf-8")
+    assert cli.main(["show", "sigmoid(w @ x)", "--stage", "derive", "--order", "2"]) == 0
+    assert "d²y/dw dw[i: n, j: n]" in capsys.readouterr().out
+    assert cli.main(["derive", "sigmoid(w @ x)", "--order", "3"]) == 2
 
 
 def test_every_format_holds_second_derivatives():

@@ -115,6 +115,18 @@ _OTHER = {"G": "Γ", "D": "Δ", "S": "Ω", "J": "Θ", "H": "Υ"}
 """What the derivation's own names begin with where the layer has an array of that letter."""
 
 
+def _source_first(rest: str, program: Program) -> str:
+    """Return `z,s` of `z_s` and `Gz,s` of `G_z_s`: what was differentiated, and by what."""
+    everything = {d.name for d in program.definitions} | {a.name for a in program.arrays}
+    sources = {n: n for n in everything}
+    sources |= {f"{head}_{n}": f"{head}{n}" for n in everything for head in "GHJ"}
+    for source in sorted(sources, key=lambda n: (-len(n), n)):
+        behind = rest.removeprefix(f"{source}_")
+        if behind != rest and behind in everything and rest not in everything:
+            return f"{sources[source]},{behind}"
+    return rest
+
+
 def title(name: str, program: Program) -> str:
     """Return how a name of the derivation is written: `G_z` is `G^z`, with outputs `G^{y,z}`."""
     head, _, rest = name.partition("_")
@@ -125,4 +137,6 @@ def title(name: str, program: Program) -> str:
         if rest.startswith(f"{output}_"):
             rest = f"{output},{rest.removeprefix(f'{output}_')}"
             break
+    else:
+        rest = _source_first(rest, program)
     return f"{head}^{rest}" if rest else head

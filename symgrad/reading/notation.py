@@ -16,6 +16,8 @@ from symgrad.reading.steps import HANDS, Page, Step
 _MADE = {
     "G": "total derivative of the output with respect to the array in its superscript, its "
     "deltas left out",
+    "K": "derivative of the array before the comma in its superscript with respect to the one "
+    "behind it, its deltas left out",
     "D": "factor of the derivatives for the array in its superscript, named because it has "
     "fewer indices and is computed once",
     "S": "sum inside the derivatives for the array in its superscript, named because it has "
