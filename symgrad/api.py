@@ -258,7 +258,9 @@ def _from_module(path: str) -> Compiled:
         raise _damaged(path, f"it has no {missing[0]}")
     read = parse(str(module.LAYER), name=Path(path).stem)
     program, options = _program(read, module.OPTIONS["functions"], module.OPTIONS["dims"])
-    made = forms(derive_program(program, select(program, list(module.WRT))))
+    parts = module.OPTIONS.get("parts", {})
+    selection = select(program, {name: parts.get(name, True) for name in module.WRT})
+    made = forms(derive_program(program, selection))
     again = module.OPTIONS.get("recompute")
     if again is not None:
         made, options = trade(made, again), {**options, "recompute": again}

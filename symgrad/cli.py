@@ -96,7 +96,7 @@ Wrt = Annotated[
     typer.Option(
         metavar="NAMES",
         help="what to differentiate by: params (default), inputs, all, names, globs, "
-        "exclusions; separated by commas",
+        "exclusions, parts as in 'W[2:, :]'; separated by commas",
     ),
 ]
 Functions = Annotated[

@@ -16,11 +16,12 @@ from symgrad.algebra.partials import split_extrema
 from symgrad.algebra.sweep import Sweep, own_indices
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.program import Affine, Definition, Delta, Program, Supply, Term
+from symgrad.region import with_regions
 
 
 def derive(program: Program, selection: Selection) -> Derivation:
     """Return the Jacobians of all outputs with respect to all selected arrays."""
-    prepared, names, supply = prepare(program)
+    prepared, names, supply = prepare(with_regions(program, selection.regions))
     adjoints: list[Definition] = []
     owners: list[tuple[str, str, str]] = []
     jacobians: list[Jacobian] = []
@@ -41,7 +42,8 @@ def derive(program: Program, selection: Selection) -> Derivation:
         owners += [(name, output, array) for name, array in sweep.owners]
         for parameter in selection.names:
             theta, terms = results[parameter]
-            jacobians.append(Jacobian(output, parameter, out, theta, terms))
+            at = sweep.places.get(parameter, ())
+            jacobians.append(Jacobian(output, parameter, out, theta, terms, at))
     return Derivation(
         prepared, selection, tuple(adjoints), tuple(owners), tuple(jacobians), supply.serial
     )

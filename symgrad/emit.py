@@ -24,10 +24,11 @@ from symgrad.generation.fold import fold, fold_prose
 from symgrad.generation.layout import template
 from symgrad.generation.publics import publics
 from symgrad.generation.write_kernel import code_name
-from symgrad.program import Array
+from symgrad.program import Array, Table
 from symgrad.version import __version__
 
 IMPORTS = {
+    "base64": "import base64",
     "math": "import math",
     "os": "import os",
     "warnings": "import warnings",
@@ -70,7 +71,8 @@ def emit(
         offered = [_aside(text, name) for text in offered]
         aliases += [f"{name}_ = {name}"] if f"{name}_(" in "\n".join(offered) else []
     kernels = tuple(drivers.book.functions.values())
-    code = "\n".join((PREAMBLE, *offered, door, *driving, *kernels, *aliases))
+    tables = [_table(t) for t in program.tables]
+    code = "\n".join((PREAMBLE, *offered, door, *driving, *kernels, *aliases, *tables))
     runtime = template("runtime.py.jinja").render(
         name=_literal(program.name), spec_lines=spec_lines(program),
         real_only=_literal(real_only(forms)),
@@ -89,7 +91,7 @@ def emit(
         imports=tuple(line for name, line in IMPORTS.items() if name in names),
         version=_literal(__version__),
         layer=_text(program.text),
-        options=_literal(dict(options or {})),
+        options=_literal({**(options or {}), **parts_of(forms)}),
         wrt=_literal(tuple(forms.derivation.selection.names)),
         shapes=_literal({a.name: _shape_names(a) for a in program.arrays}),
         structure=_literal({k: c.structure for k, c in keyed.items()}),
@@ -100,9 +102,23 @@ def emit(
         door=door,
         drivers=tuple(driving),
         kernels=kernels,
-        helpers=(*helpers, *aliases),
+        helpers=(*helpers, *aliases, *(("\n".join(tables),) if tables else ())),
     )
     return Source(program.name, text.rstrip("\n") + "\n", captions)
+
+
+def parts_of(forms: Forms) -> dict[str, Any]:
+    """Return the parts of arrays that are selected, as an option that a module can hold."""
+    parts = {r.array: r.items for r in forms.derivation.selection.regions}
+    return {"parts": parts} if parts else {}
+
+
+def _table(table: Table) -> str:
+    """Return the line that makes a table of places."""
+    name = code_name(table.name)
+    array, item, axis = table.source
+    mark = "_" if min(table.values) < 0 else ""
+    return fold(f"{mark}{name} = _places({_literal(array)}, {item}, {axis})")
 
 
 def _door(forms: Forms) -> str:

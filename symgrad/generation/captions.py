@@ -47,7 +47,7 @@ def caption(structured: Structured, batched: bool) -> Caption:
         letters[index] = alphabet[number] if number < len(alphabet) else f"i{number}"
     first = (sample,) if batched else ()
     axes = (*first, *(letters[i] for i in (*jacobian.out, *jacobian.theta)))
-    kept = [*jacobian.out, *structured.untied]
+    kept = [*structured.free, *structured.untied]
     compact_axes = (*first, *(letters[i] for i in kept))
     if not jacobian.terms:
         return Caption(

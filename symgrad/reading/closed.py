@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from symgrad.program import Definition, Index, Program, Scalar, Term, arrays_of
+from symgrad.program import Definition, Index, Position, Program, Scalar, Term, arrays_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Restricted:
 class ClosedForm:
     """d output[out] / d parameter[theta] for reading.
 
-    `out` and `theta` give one index per axis; axes of literal length 1 are not printed.
+    `out` and `theta` give one index per axis; axes of literal length 1 are not printed. `at` are
+    the places in the whole array where only a part of it is selected.
     `named` are the adjoint definitions that `terms` still read, in an order that can be run.
     """
 
@@ -58,6 +59,7 @@ class ClosedForm:
     named: tuple[Definition, ...] = ()
     restricted: tuple[Restricted, ...] = ()
     serial: int = 0
+    at: tuple[Position, ...] = ()
 
 
 def reads(shown: Shown) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ def equation(form: ClosedForm, hand: Hand) -> str:
 
 def _left(form: ClosedForm, writer: Writer) -> str:
     out = [writer.position(Affine.of(i)) for i in form.out if i.dim.constant != 1]
-    theta = [writer.position(Affine.of(i)) for i in form.theta if i.dim.constant != 1]
+    at = form.at or tuple(Affine.of(i) for i in form.theta if i.dim.constant != 1)
+    theta = [writer.position(p) for p in at]
     hand = writer.hand
     return hand.partial(hand.element_of(form.output, out), hand.element_of(form.parameter, theta))
 
