@@ -281,9 +281,10 @@ def _from_module(path: str) -> Compiled:
         raise _damaged(path, f"it has no {missing[0]}")
     read = parse(str(module.LAYER), name=Path(path).stem)
     program, options = _program(read, module.OPTIONS["functions"], module.OPTIONS["dims"])
-    order = module.OPTIONS.get("order", 1)
+    order, parts = module.OPTIONS.get("order", 1), module.OPTIONS.get("parts", {})
     options = {**options, "order": 2} if order == 2 else options
-    made = assemble(program, select(program, list(module.WRT)), order)
+    selection = select(program, {name: parts.get(name, True) for name in module.WRT})
+    made = assemble(program, selection, order)
     again = module.OPTIONS.get("recompute")
     if again is not None:
         made, options = trade(made, again), {**options, "recompute": again}

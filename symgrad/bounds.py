@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from symgrad.dims import Dim, signed
+from symgrad.dims import Dim, Floor, signed
 from symgrad.program import Affine, Guard, Index
 
 Verdict = Literal["yes", "no", "open"]
@@ -18,14 +18,26 @@ Verdict = Literal["yes", "no", "open"]
 
 def at_least(dim: Dim, low: int = 0) -> Verdict:
     """Say whether `dim >= low` for all sizes, for none, or for some."""
-    rest = dim - low
+    rest = _without_floors(dim - low)
     constant = next((c for monomial, c in rest.terms if monomial == ()), 0)
     others = [c for monomial, c in rest.terms if monomial != ()]
     if constant >= 0 and all(c > 0 for c in others):
         return "yes"
-    if constant < 0 and all(c < 0 for c in others):
+    if constant < 0 and all(c < 0 for c in others) and rest == dim - low:
         return "no"
     return "open"
+
+
+def _without_floors(dim: Dim) -> Dim:
+    """Return a bound from below: `-c*d*(n//d) >= -c*n`."""
+    total = Dim()
+    for monomial, coefficient in dim.terms:
+        atom = monomial[0][0] if len(monomial) == 1 and monomial[0][1] == 1 else ""
+        if isinstance(atom, Floor) and coefficient < 0 and coefficient % atom.denominator == 0:
+            total = total + atom.numerator * (coefficient // atom.denominator)
+        else:
+            total = total + Dim(((monomial, coefficient),))
+    return total
 
 
 def extremes(affine: Affine, found: Mapping[Index, Dim] | None = None) -> tuple[Dim, Dim]:

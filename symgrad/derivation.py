@@ -8,17 +8,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symgrad.program import Definition, Index, Program, Term
+from symgrad.program import Definition, Index, Position, Program, Term
+from symgrad.region import Region
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What to differentiate with respect to, in declared order.
 
-    (Regions, masks and groups will be further fields; a name alone means the whole array.)
+    A name without a region means the whole array. Arrays in `zero` are not differentiated by:
+    their derivatives are zeros all the same.
     """
 
     names: tuple[str, ...]
+    regions: tuple[Region, ...] = ()
+    zero: frozenset[str] = frozenset()
+
+    def region(self, name: str) -> Region | None:
+        """Return the part of an array that is selected, None if all of it is."""
+        return next((r for r in self.regions if r.array == name), None)
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The names that are differentiated by."""
+        return tuple(n for n in self.names if n not in self.zero)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +41,9 @@ class Jacobian:
     `out` and `theta` hold no batch index; `batched` says whether a batch axis comes first.
     Terms read forward definitions, declared arrays and `Derivation.adjoints`; each term is
     a sum over `bound` of deltas, guards and accesses or scalar functions of them.
+    Of a part of an array, `theta` are the part's axes and `at` their places in the whole.
     A second derivative is by `parameter` and then by `beside`; `theta` has the axes of both, the
-    first `split` are those of the parameter.
+    first `split` are those of the parameter, and so has `at`, if it is not empty.
     """
 
     output: str
@@ -37,6 +51,7 @@ class Jacobian:
     out: tuple[Index, ...]
     theta: tuple[Index, ...]
     terms: tuple[Term, ...]
+    at: tuple[Position, ...] = ()
     beside: str = ""
     split: int = 0
 

@@ -17,11 +17,12 @@ from symgrad.algebra.partials import split_extrema
 from symgrad.algebra.sweep import Sweep, own_indices
 from symgrad.derivation import Derivation, Jacobian, Selection
 from symgrad.program import Affine, Definition, Delta, Program, Supply, Term
+from symgrad.region import with_regions
 
 
 def derive(program: Program, selection: Selection) -> Derivation:
     """Return the Jacobians of all outputs with respect to all selected arrays."""
-    prepared, names, supply = prepare(program)
+    prepared, names, supply = prepare(with_regions(program, selection.regions))
     return sweep_back(prepared, selection, names, supply, prepared.outputs)
 
 
@@ -57,7 +58,8 @@ def sweep_back(
         owners += [(name, source, array) for name, array in sweep.owners]
         for parameter in selection.names:
             theta, terms = results[parameter]
-            jacobians.append(Jacobian(source, parameter, out, theta, terms))
+            at = sweep.places.get(parameter, ())
+            jacobians.append(Jacobian(source, parameter, out, theta, terms, at))
     return Derivation(
         program, selection, tuple(adjoints), tuple(owners), tuple(jacobians), supply.serial
     )

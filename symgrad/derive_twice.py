@@ -18,6 +18,7 @@ from symgrad.algebra.sweep import Sweep, depends
 from symgrad.algebra.terms import outputs_first, tie
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.derive import sweep_back
+from symgrad.dims import Dim
 from symgrad.errors import InternalError
 from symgrad.program import (
     Access,
@@ -26,6 +27,7 @@ from symgrad.program import (
     Delta,
     Guard,
     Index,
+    Position,
     Program,
     Scalar,
     Supply,
@@ -97,19 +99,18 @@ class Twice:
             other = self.ordered(output, beside, parameter)
             if _cost(other) < _cost(one):
                 second, first = other.axes
+                of_beside = self.first.jacobian(output, beside)
+                whole = len(of_beside.at or of_beside.theta) if other.at else 0
+                at = (*other.at[whole:], *other.at[:whole])
                 one = replace(other, parameter=parameter, beside=beside, theta=(*first, *second),
-                              split=len(first))  # fmt: skip
+                              at=at, split=len(first))  # fmt: skip
         return self.settled(one)
 
     def ordered(self, output: str, parameter: str, beside: str) -> Jacobian:
         """Return the derivative by `beside` of the one by `parameter`, as products of arrays."""
         jacobian = self.first.jacobian(output, parameter)
-        array = self.program.array(beside)
-        if array is None:
-            raise InternalError(f"no array {beside}")
-        theta = tuple(
-            self.supply.fresh("ijklpqrstuvw"[n % 12], d) for n, d in enumerate(array.axes)
-        )
+        dims = self.axes(beside)
+        theta = tuple(self.supply.fresh("ijklpqrstuvw"[n % 12], d) for n, d in enumerate(dims))
         every = (*jacobian.theta, *theta)
         terms = []
         for old in jacobian.terms:
@@ -118,8 +119,26 @@ class Twice:
                 if term is not None:
                     tied = tie(outputs_first(term, jacobian.out), jacobian.out, every)
                     terms.append(_in_order(tied, (*jacobian.out, *every)))
-        split = len(jacobian.theta)
-        return Jacobian(output, parameter, jacobian.out, every, tuple(terms), beside, split)
+        split, at = len(jacobian.theta), self.places(jacobian, beside, theta)
+        return Jacobian(output, parameter, jacobian.out, every, tuple(terms), at, beside, split)
+
+    def axes(self, name: str) -> tuple[Dim, ...]:
+        """Return the axes of a selected array, or of the part that is selected of it."""
+        region, array = self.first.selection.region(name), self.program.array(name)
+        if array is None:
+            raise InternalError(f"no array {name}")
+        return array.axes if region is None else region.axes
+
+    def places(
+        self, jacobian: Jacobian, beside: str, theta: Sequence[Index]
+    ) -> tuple[Position, ...]:
+        """Return where both arrays are read, nothing if none of them is a part."""
+        region = self.first.selection.region(beside)
+        if region is None and not jacobian.at:
+            return ()
+        own = jacobian.at or tuple(Affine.of(i) for i in jacobian.theta)
+        others = tuple(Affine.of(i) for i in theta) if region is None else region.places(theta)
+        return (*own, *others)
 
     def product_rule(self, term: Term, beside: str, theta: Sequence[Index]) -> Iterator[Term]:
         """Yield the derivative of each array of a term times the other factors."""
@@ -134,11 +153,12 @@ class Twice:
         self, access: Access, beside: str, theta: Sequence[Index]
     ) -> Iterator[tuple[Scalar, ...]]:
         """Yield the terms of d access / d beside[theta]."""
-        own = access.at
-        batched = bool(own) and own[0].bare == self.program.batch
-        at = own[1:] if batched else own
+        batched = bool(access.at) and access.at[0].bare == self.program.batch
+        at = access.at[1:] if batched else access.at
         if access.array == beside:
-            yield tuple(Delta(p, Affine.of(i)) for p, i in zip(at, theta, strict=True))
+            region = self.first.selection.region(beside)
+            own = tuple(Affine.of(i) for i in theta) if region is None else region.places(theta)
+            yield tuple(Delta(p, q) for p, q in zip(at, own, strict=True))
         jacobian = self.slopes.get((access.array, beside))
         if jacobian is None:
             return

@@ -25,10 +25,11 @@ from symgrad.generation.layout import template
 from symgrad.generation.publics import publics
 from symgrad.generation.publics_twice import publics_twice
 from symgrad.generation.write_kernel import code_name
-from symgrad.program import Array
+from symgrad.program import Array, Table
 from symgrad.version import __version__
 
 IMPORTS = {
+    "base64": "import base64",
     "math": "import math",
     "os": "import os",
     "warnings": "import warnings",
@@ -73,7 +74,8 @@ def emit(
         offered = [_aside(text, name) for text in offered]
         aliases += [f"{name}_ = {name}"] if f"{name}_(" in "\n".join(offered) else []
     kernels = tuple(drivers.book.functions.values())
-    code = "\n".join((PREAMBLE, *offered, door, *driving, *kernels, *aliases))
+    tables = [_table(t) for t in program.tables]
+    code = "\n".join((PREAMBLE, *offered, door, *driving, *kernels, *aliases, *tables))
     runtime = template("runtime.py.jinja").render(
         name=_literal(program.name), spec_lines=spec_lines(program),
         real_only=_literal(real_only(forms)),
@@ -92,7 +94,7 @@ def emit(
         imports=tuple(line for name, line in IMPORTS.items() if name in names),
         version=_literal(__version__),
         layer=_text(program.text),
-        options=_literal(dict(options or {})),
+        options=_literal({**(options or {}), **parts_of(forms)}),
         wrt=_literal(tuple(forms.derivation.selection.names)),
         shapes=_literal({a.name: _shape_names(a) for a in program.arrays}),
         structure=_literal({k: c.structure for k, c in keyed.items()}),
@@ -104,7 +106,7 @@ def emit(
         door=door,
         drivers=tuple(driving),
         kernels=kernels,
-        helpers=(*helpers, *aliases),
+        helpers=(*helpers, *aliases, *(("\n".join(tables),) if tables else ())),
     )
     return Source(program.name, text.rstrip("\n") + "\n", captions)
 
@@ -114,6 +116,20 @@ def _key(pair: tuple[str, ...], several: bool) -> str | tuple[str, ...]:
     if several:
         return pair
     return pair[1] if len(pair) == 2 else pair[1:]
+
+
+def parts_of(forms: Forms) -> dict[str, Any]:
+    """Return the parts of arrays that are selected, as an option that a module can hold."""
+    parts = {r.array: r.items for r in forms.derivation.selection.regions}
+    return {"parts": parts} if parts else {}
+
+
+def _table(table: Table) -> str:
+    """Return the line that makes a table of places."""
+    name = code_name(table.name)
+    array, item, axis = table.source
+    mark = "_" if min(table.values) < 0 else ""
+    return fold(f"{mark}{name} = _places({_literal(array)}, {item}, {axis})")
 
 
 def _door(forms: Forms) -> str:

@@ -73,13 +73,14 @@ class FactoredTerm:
 class Structured:
     """A Jacobian as labelled factors, with the programs that make it dense or compact.
 
-    `shared` are the deltas all terms have; `untied` the theta axes they leave free; `key` tells
-    it from all others in names of functions.
+    `shared` are the deltas all terms have; `free` and `untied` the axes of output and theta that
+    are those of the compact array; `key` tells it from all others in names of functions.
     """
 
     jacobian: Jacobian
     terms: tuple[FactoredTerm, ...]
     shared: tuple[Delta, ...]
+    free: tuple[Index, ...]
     untied: tuple[Index, ...]
     dense: Definition
     compact: Definition | None

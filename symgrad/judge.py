@@ -92,9 +92,10 @@ def compare(
         jacobian_of,
         names,
         seed=seed,
-        sizes=sizes,
+        sizes={**_masked(made.program), **sizes},
         batch=batch,
         exactly=exactly if exact else None,
+        regions=derivation.selection.regions,
     )
     if made.curvature is None:
         return report
@@ -102,6 +103,12 @@ def compare(
     if second is None:
         return replace(report, notes=(*report.notes, UNCOMPARED))
     return replace(report, agreements=(*report.agreements, *second.agreements))
+
+
+def _masked(program: Program) -> dict[str, int]:
+    """Return the dims that the masks of selected parts give a size."""
+    pairs = ((c.high.symbol, c.limit.constant) for c in program.checks if c.exact)
+    return {name: size for name, size in pairs if name is not None and size is not None}
 
 
 def _require_value(program: Program, arrays: dict[str, Any], values: Sequence[Any]) -> None:

@@ -42,11 +42,26 @@ def wrt_of(options: list[str] | None) -> str | list[str]:
 
 
 def names_of(options: list[str] | None) -> list[str] | None:
-    """Return the names that options give, separated by commas; None if there is no option."""
+    """Return the names that options give, separated by commas; None if there is no option.
+
+    Commas in brackets separate nothing: `W[2:, :]` is one name with a part.
+    """
     if options is None:
         return None
-    names = [name.strip() for option in options for name in option.split(",")]
+    names = [name.strip() for option in options for name in _split(option)]
     return [name for name in names if name]
+
+
+def _split(option: str) -> list[str]:
+    """Return the pieces of an option between commas outside brackets."""
+    pieces, depth = [""], 0
+    for character in option:
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth <= 0:
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    return pieces
 
 
 def _pairs(options: list[str] | None, option_name: str, example: str) -> dict[str, str]:

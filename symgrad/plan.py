@@ -6,9 +6,10 @@ Deltas decide where a term writes, so zeros are cleared once and never computed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from symgrad.algebra.radix import holds
 from symgrad.dims import Dim
 from symgrad.errors import InternalError
 from symgrad.generation.fuse import kernels
@@ -23,8 +24,10 @@ from symgrad.program import (
     Delta,
     Guard,
     Index,
+    Lookup,
     Loop,
     Number,
+    Position,
     Primitive,
     Reduce,
     Rowwise,
@@ -46,6 +49,8 @@ from symgrad.schedule import (
     Schedule,
     Step,
     Walk,
+    is_part,
+    stretch,
 )
 
 
@@ -198,17 +203,17 @@ class Planner:
             self.queue(definition, _loops(at, (Row(definition),)))
             return
         products = [(t, self.product(definition, t)) for t in body]
-        first = next((p for _, p in products if p is not None), None)
-        if first is not None:
+        found = [p for _, p in products if p is not None]
+        if found:
+            found.sort(key=lambda p: p.partial)
+            if found[0].partial and not filled:
+                self.queue(definition, (Clear(definition.name, ()),))
             self.flush()
-            done = filled
-            for _, product in products:
-                if product is not None:
-                    self.steps.append(replace(product, adds=done))
-                    done = True
+            for number, product in enumerate(found):
+                self.steps.append(replace(product, adds=filled or number > 0))
         rest = tuple(t for t, p in products if p is None)
-        if rest or first is None:
-            self.queue(definition, self.trees(definition, rest, filled or first is not None))
+        if rest or not found:
+            self.queue(definition, self.trees(definition, rest, filled or bool(found)))
 
     def call(self, call: Call) -> None:
         """Append a call, once all it reads is there."""
@@ -222,9 +227,12 @@ class Planner:
             return None
         for access in (found.left, found.right):
             whole = self.shapes.get(access.array)
-            read = [i.dim if i else None for i in _bare_indices(access, self.fixed) or ()]
-            if whole and any(a not in (None, b) for a, b in zip(read, whole, strict=True)):
-                return None  # a part of an array
+            for position, axis in zip(access.at, whole or access.at, strict=True):
+                bare = position.bare
+                if whole and bare not in (None, self.fixed) and not is_part(position):
+                    assert bare is not None
+                    if bare.dim != axis:
+                        return None  # a part of an array
         return found
 
     def queue(self, definition: Definition, nodes: tuple[Node, ...]) -> None:
@@ -303,19 +311,24 @@ def _product(definition: Definition, term: Term, fixed: Index | None = None) -> 
     """Return the term as a matrix product, or None where loops are better."""
     negative = bool(term.factors) and term.factors[0] == Number(-1)
     factors = term.factors[1:] if negative else term.factors
-    if not term.bound or len(factors) != 2:
+    deltas = [f for f in factors if isinstance(f, Delta)]
+    factors = tuple(f for f in factors if not isinstance(f, Delta))
+    placed = _placed(definition, term.bound, deltas, fixed)
+    if not term.bound or len(factors) != 2 or placed is None:
         return None
     left, right = factors
     if not isinstance(left, Access) or not isinstance(right, Access):
         return None
-    sets = [_bare_indices(a, fixed) for a in (left, right)]
+    sets = [_stretches(a, fixed) for a in (left, right)]
     if sets[0] is None or sets[1] is None:
         return None
     ours, theirs = (tuple(i for i in found if i) for found in sets if found is not None)
-    free, bound = tuple(i for i in definition.indices if i != fixed), term.bound
+    at = tuple(p for i, p in zip(definition.indices, placed, strict=True) if i != fixed)
+    free = tuple(i for i in map(stretch, at) if i is not None)
+    bound = tuple(i for i in term.bound if i not in free)
     if set(ours) | set(theirs) != set(free) | set(bound):
         return None
-    if not set(bound) <= set(ours) & set(theirs):
+    if not bound or not set(bound) <= set(ours) & set(theirs):
         return None
     batch = tuple(i for i in free if i in ours and i in theirs)
     rows = tuple(i for i in free if i in ours and i not in theirs)
@@ -324,24 +337,57 @@ def _product(definition: Definition, term: Term, fixed: Index | None = None) -> 
     if not rows or not columns:
         if batch or not (rows or columns):
             return None
-    text = definition.name
+    where = at if deltas else ()
     return Product(
-        text, free, left, right, batch, rows, columns, inner, False, fixed, negative
-    )
+        definition.name, free, left, right, batch, rows, columns, inner, False, fixed, negative,
+        where,
+    )  # fmt: skip
 
 
-def _bare_indices(access: Access, fixed: Index | None) -> tuple[Index | None, ...] | None:
-    """Return the bare indices of an access, None for steps; None if there are other positions."""
+def _placed(
+    definition: Definition,
+    bound: Sequence[Index],
+    deltas: Sequence[Delta],
+    fixed: Index | None,
+) -> tuple[Position, ...] | None:
+    """Return where a term writes: deltas may put it at a part of some axes. None for others."""
+    at: dict[Index, Position] = {i: Affine.of(i) for i in definition.indices}
+    if deltas and fixed is not None:
+        return None
+    for delta in deltas:
+        for here, there in ((delta.left, delta.right), (delta.right, delta.left)):
+            along = stretch(there)
+            bare = here.bare
+            if bare in at and bare != fixed and at[bare].bare == bare and along in bound:
+                known = delta.inside and here is delta.left
+                if known or isinstance(there, Lookup) or holds(Guard(there, bare.dim)):
+                    at[bare] = there
+                    break
+        else:
+            return None
+    along_all = [stretch(p) for p in at.values()]
+    once = len(set(along_all)) == len(along_all) and _taken(at.values()) < 2
+    return tuple(at.values()) if once else None
+
+
+def _taken(at: Iterable[Position]) -> int:
+    """Return how many axes are read or written at places that a list gives."""
+    return sum(isinstance(p, Lookup) for p in at)
+
+
+def _stretches(access: Access, fixed: Index | None) -> tuple[Index | None, ...] | None:
+    """Return the index along each axis, None for steps; None if there are other positions."""
     found: list[Index | None] = []
     for position in access.at:
-        bare = position.bare
+        along = stretch(position)
         if isinstance(position, Affine) and [i for i, _ in position.terms] == [fixed]:
             found.append(None)
-        elif bare is None or bare in found:
+        elif along is None or along in found or (is_part(position) and not along.partial):
             return None
         else:
-            found.append(bare)
-    return tuple(found)
+            found.append(along)
+    lists = _taken(access.at)  # numpy puts the axes of several lists, or of one and steps, together
+    return tuple(found) if lists == 0 or (lists == 1 and None not in found) else None
 
 
 def _loops(indices: Sequence[Index], body: tuple[Node, ...]) -> tuple[Node, ...]:

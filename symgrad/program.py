@@ -144,13 +144,30 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A size that symbols could not decide: `0 <= low` and `high <= limit`, tested at the call."""
+    """A size that symbols could not decide: `0 <= low` and `high <= limit`, tested at the call.
+
+    `exact` asks for `high == limit`.
+    """
 
     low: Dim
     high: Dim
     limit: Dim
     message: str
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Places along an axis of length `dim`, a constant of the module; negative ones from its end.
+
+    `source` says which item of the part of which array it is, and which of the axes there.
+    """
+
+    name: str
+    values: tuple[int, ...]
+    dim: Dim
+    source: tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +204,7 @@ class Program:
     checks: tuple[Check, ...] = ()
     conditions: tuple[Condition, ...] = ()
     declared: tuple[Declared, ...] = ()
+    tables: tuple[Table, ...] = ()
     text: str = ""
     source: Source = field(default=Source(""), compare=False, repr=False)
 
@@ -272,6 +290,7 @@ __all__ = [
     "Scalar",
     "Size",
     "Supply",
+    "Table",
     "Term",
     "affine_of",
     "arrays_of",

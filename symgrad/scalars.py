@@ -7,7 +7,7 @@ Vocabulary: all of it is handed on by `program`, where definitions are made of s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Union
 
 from symgrad.dims import ZERO, Coefficient, Dim, plain
@@ -18,11 +18,15 @@ BATCH = Dim.of("#B")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A position along an axis; `serial` is its identity, `name` only its wish."""
+    """A position along an axis; `serial` is its identity, `name` only its wish.
+
+    One that is `partial` runs over a part of an axis: other positions there are beside its range.
+    """
 
     name: str
     dim: Dim
     serial: int
+    partial: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -34,10 +38,10 @@ class Supply:
 
     serial: int = 1
 
-    def fresh(self, name: str, dim: Dim) -> Index:
+    def fresh(self, name: str, dim: Dim, *, partial: bool = False) -> Index:
         """Return a new index."""
         self.serial += 1
-        return Index(name, dim, self.serial)
+        return Index(name, dim, self.serial, partial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +159,14 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Kronecker delta of two positions."""
+    """Kronecker delta of two positions.
+
+    `inside` says that the right one is known to lie in the range of the left one, a bare index.
+    """
 
     left: Position
     right: Position
+    inside: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Union
 
 from symgrad.dims import Dim
-from symgrad.program import Access, Definition, Index, Position, Scalar
+from symgrad.program import Access, Affine, Definition, Index, Lookup, Position, Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ class Product:
     """A matrix product for BLAS: index groups of `target = sum over k of left * right`.
 
     `batch` stand in all three, `rows` in left and target, `columns` in right and target. The
-    position of a step of a recurrence (`fixed`) is a number here. `negative` is minus that.
+    position of a step of a recurrence (`fixed`) is a number here. `negative` is minus that. Of
+    some axes an array may be read, and the target be written, at a part only: see `stretch`.
     """
 
     target: str
@@ -116,6 +117,31 @@ class Product:
     adds: bool
     fixed: Index | None = None
     negative: bool = False
+    target_at: tuple[Position, ...] = ()
+
+    @property
+    def partial(self) -> bool:
+        """Whether it writes a part of its target."""
+        return any(is_part(p) for p in self.target_at)
+
+
+def stretch(position: Position) -> Index | None:
+    """Return the index that a position runs along an axis with: all of it, a slice, or a list.
+
+    None for a sum of indices, for a fixed place, and for a way backwards.
+    """
+    if isinstance(position, Lookup):
+        only = position.at[0] if len(position.at) == 1 else None
+        return only.bare if isinstance(only, Affine) else None
+    if len(position.terms) != 1:
+        return None
+    (index, coefficient), = position.terms
+    return index if isinstance(coefficient, int) and coefficient > 0 else None
+
+
+def is_part(position: Position) -> bool:
+    """Whether a position runs over a part of an axis."""
+    return position.bare is None or position.bare.partial
 
 
 @dataclass(frozen=True, slots=True)

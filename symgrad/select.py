@@ -1,6 +1,6 @@
 """What to differentiate with respect to: roles, names, globs and exclusions become a Selection.
 
-str | sequence, Program -> Selection
+str | sequence | mapping, Program -> Selection
 Constants and indices are never selected, whatever is asked.
 """
 
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Union
+from typing import Any, Union
 
+from symgrad.algebra.names import Names
 from symgrad.derivation import Selection
 from symgrad.errors import SelectionError, similar
+from symgrad.parts import region
 from symgrad.program import Program
 from symgrad.syntax import Alias
 
-Wrt = Union[str, Sequence[str]]
+Wrt = Union[str, Sequence[str], Mapping[str, Any]]
 ROLES = {"params": ("param",), "inputs": ("input",), "all": ("input", "param")}
 
 
@@ -26,12 +28,71 @@ def select(program: Program, wrt: Wrt = "params", aliases: Iterable[Alias] = ())
 
     `wrt` is a role ("params", "inputs", "all"), a name, a glob, or a list of names, globs and
     exclusions ("!c"; alone they take away from the parameters). `aliases` tell the dotted names
-    of arrays: "dense.W" and "dense.*" mean them too. Raises SelectionError for names that are
-    unknown or cannot be selected, and for a selection that is empty.
+    of arrays: "dense.W" and "dense.*" mean them too. A mapping of names and globs to parts,
+    `{"W": np.s_[2:, :], "b": True}`, or the text "W[2:, :]", selects parts of arrays, see
+    `symgrad.parts`. Raises SelectionError for names that are unknown or cannot be selected, for
+    parts that do not fit, and for a selection that is empty.
     """
     allowed = {a.name: a.role for a in program.arrays if a.role in ("input", "param")}
     everything = {a.name: a.role for a in program.arrays}
-    return Selection(choose(wrt, allowed, everything, aliases))
+    parts = _parts(wrt, allowed, everything, aliases)
+    names = choose([*parts] if parts else wrt, allowed, everything, aliases)
+    new_name = Names(program).new
+    found = []
+    for name in names:
+        array = program.array(name)
+        assert array is not None
+        part = region(array, parts.get(name, True), new_name)
+        if part is not None:
+            found.append(part)
+    return Selection(names, tuple(found))
+
+
+def _parts(
+    wrt: object,
+    allowed: Mapping[str, str],
+    everything: Mapping[str, str],
+    aliases: Iterable[Alias],
+) -> dict[str, Any]:
+    """Return the part of each selected array, {} where `wrt` speaks of whole arrays only.
+
+    A name goes before a glob or a role that means it too.
+    """
+    known = {*allowed, *(_folded(a.original) for a in aliases)}
+    entries = _entries(wrt, known)
+    if not isinstance(wrt, Mapping) and all(part is True for _, part in entries):
+        return {}
+    found: dict[str, tuple[bool, Any]] = {}
+    for pattern, part in entries:
+        if pattern.startswith("!"):
+            hint = "select what is left by name"
+            raise SelectionError(f"wrt: {pattern} stands beside a part of an array", hint=hint)
+        exact = pattern in known
+        for name in choose(pattern, allowed, everything, aliases):
+            if name in found and found[name][0] == exact:
+                hint = "give each array one part"
+                raise SelectionError(f"wrt: {name} is selected twice", hint=hint)
+            if exact or name not in found:
+                found[name] = exact, part
+    return {name: part for name, (_, part) in found.items()}
+
+
+def _entries(wrt: object, names: Collection[str]) -> list[tuple[str, Any]]:
+    """Return patterns with their parts; a text like "W[2:, :]" is one if `W` is an array."""
+    if isinstance(wrt, Mapping):
+        for key in wrt:
+            if not isinstance(key, str):
+                hint = 'as in wrt={"W": np.s_[2:, :]}'
+                raise SelectionError(f"wrt has the key {key!r}, expected names", hint=hint)
+        if not wrt:
+            raise SelectionError("wrt is empty", hint='name an array, or say "params" or "all"')
+        return [(_folded(key), part) for key, part in wrt.items()]
+    found = []
+    for pattern in map(_folded, _patterns(wrt)):
+        name, bracket, rest = pattern.partition("[")
+        is_part = bracket and rest.endswith("]") and name.strip() in names
+        found.append((name.strip(), rest[:-1]) if is_part else (pattern, True))
+    return found
 
 
 def choose(
@@ -77,8 +138,8 @@ def _patterns(wrt: object) -> Iterable[str]:
         return (wrt,)
     if isinstance(wrt, Mapping):
         raise SelectionError(
-            "wrt as a mapping to parts of arrays is not supported yet",
-            hint="select whole arrays and take the part of the result",
+            "parts of arrays are selected when compiling",
+            hint='compile with wrt={"W": np.s_[2:, :]}, then select by name',
         )
     if not isinstance(wrt, Iterable):
         hint = 'as in wrt="params", or wrt=["W", "b"]'

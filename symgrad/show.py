@@ -54,7 +54,10 @@ def show(program: Program) -> str:
     for condition in program.conditions:
         letters = line_letters(program, condition.indices)
         lines.append(f"assert {_scalar(condition.mask, letters)[0]}")
-    lines += [f"check 0 <= {c.low} and {c.high} <= {c.limit}" for c in program.checks]
+    lines += [
+        f"check 0 <= {c.low} and {c.high} {'==' if c.exact else '<='} {c.limit}"
+        for c in program.checks
+    ]
     return "\n".join((*lines, f"return {', '.join(program.outputs)}"))
 
 

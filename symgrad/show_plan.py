@@ -72,7 +72,8 @@ def _size(dim: Dim) -> str:
 
 def _product(step: Product, letters: Letters) -> str:
     with letters.bind(step.target_indices) as _, letters.bind(step.inner) as names:
-        left = _element(step.target, step.target_indices, letters)
+        at = step.target_at or tuple(Affine.of(i) for i in step.target_indices)
+        left = scalar_text(Access(step.target, at), letters)
         body = product_text((step.left, step.right), letters)
     total = f"sum[{', '.join(names)}]({body})" if names else body
     return f"{left} {'+=' if step.adds else '='} {'-' if step.negative else ''}{total}"

@@ -99,6 +99,7 @@ def closed_form(
         _still_read(final, derivation.adjoints),
         tuple(restricted),
         supply.serial,
+        jacobian.at,
         jacobian.beside,
         jacobian.split,
     )

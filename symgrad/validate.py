@@ -17,10 +17,13 @@ from symgrad.agreement import Agreement
 from symgrad.errors import ArgumentError, InternalError, ValidationError
 from symgrad.program import Program
 from symgrad.proof.differences import Difference, differences
-from symgrad.proof.interpret import interpret
+from symgrad.proof.interpret import bind, interpret
 from symgrad.proof.run import Functions
 from symgrad.proof.sample import Kind, draw_arrays, draw_sizes
+from symgrad.proof.sizes import sizes as solved
 from symgrad.proof.trust import note, trusting
+from symgrad.region import Region
+from symgrad.scatter import scattered, shape_of
 
 Values = NDArray[Any]
 Jacobians = Mapping[tuple[str, str], Any]
@@ -144,12 +147,14 @@ def validate(
     points: int = 2,
     exactly: JacobianOf | None = None,
     functions: Functions | None = None,
+    regions: Sequence[Region] = (),
 ) -> Report:
     """Compare Jacobians `(output, parameter) -> [B, *out, *p]` with differences at random points.
 
     Later points have some dims of size 1. `exactly` is a second oracle: the closed form evaluated
-    in many digits at the first point. Points without finite value and slopes are drawn again.
-    Raises ValidationError if there are none, or if a Jacobian has the wrong shape.
+    in many digits at the first point. `regions` are the parts of arrays that are judged. Points
+    without finite value and slopes are drawn again. Raises ValidationError if there are none,
+    or if a Jacobian has the wrong shape.
     """
     notes = tuple(note(one) for one in program.declared)
     program = trusting(program)
@@ -159,7 +164,7 @@ def validate(
     for number in range(points):
         dims = draw_sizes(program, rng, sizes or {}, ones=number > 0)
         try:
-            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions)
+            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions, regions)
             usable = number == 0 or _all_finite(point)
         except ValidationError:
             if number == 0:
@@ -167,7 +172,7 @@ def validate(
             usable = False
         if not usable:  # a size of 1 may leave the domain: a standard deviation of one element
             dims = draw_sizes(program, rng, sizes or {}, ones=False)
-            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions)
+            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions, regions)
         chosen.append(tuple(dims.items()))
         agreements = [_compare(point, o, p, rtol) for o in program.outputs for p in wrt]
         if exactly is not None and number == 0:
@@ -205,6 +210,7 @@ def _settled_point(
     sizes: Mapping[str, int],
     batch: int,
     functions: Functions | None,
+    regions: Sequence[Region],
 ) -> _Point:
     """Draw until value and slopes are finite and most differences settle.
 
@@ -217,7 +223,7 @@ def _settled_point(
         if not _finite(program, arrays, functions):
             continue
         try:
-            point = _differenced(program, arrays, jacobian_of, wrt, rng, functions)
+            point = _differenced(program, arrays, jacobian_of, wrt, rng, functions, regions)
         except ArgumentError:  # a matrix without an inverse: no slope here
             continue
         if all(np.mean(d.settled) > 0.5 for d in point.slopes.values() if d.settled.size):
@@ -248,24 +254,43 @@ def _differenced(
     wrt: Sequence[str],
     rng: np.random.Generator,
     functions: Functions | None,
+    regions: Sequence[Region],
 ) -> _Point:
     slopes: dict[tuple[str, str], Difference] = {}
     directions: dict[str, Values] = {}
+    parts = {region.array: region for region in regions}
     for parameter in wrt:
         array = program.array(parameter)
         if array is None:
             raise InternalError(f"{parameter} is no array of {program.name}")
         own = np.shape(arrays[parameter])[1 if array.batched else 0 :]
+        region, lengths = parts.get(parameter), {}
+        if region is not None:
+            lengths = _sizes(program, arrays)
+            own = shape_of(region, lengths)
         rows = None
         if np.prod(own, dtype=np.int64) > LARGE:
             rows = rng.standard_normal((DIRECTIONS, *own))
             directions[parameter] = rows
-        found = differences(program, arrays, parameter, directions=rows, functions=functions)
+        if region is not None:
+            count = int(np.prod(own, dtype=np.int64))
+            along = np.eye(count).reshape(count, *own) if rows is None else rows
+            moved = scattered(along, region, array, lengths)
+            found = differences(program, arrays, parameter, directions=moved, functions=functions)
+            if rows is None:
+                found = {output: made.split(own) for output, made in found.items()}
+        else:
+            found = differences(program, arrays, parameter, directions=rows, functions=functions)
         slopes.update({(output, parameter): found[output] for output in program.outputs})
     # a copy each: what is judged must not be able to change what it is judged by
     copies = {name: np.array(a) if isinstance(a, np.ndarray) else a for name, a in arrays.items()}
     given = {key: np.asarray(value) for key, value in jacobian_of(copies).items()}
     return _Point(program, arrays, given, slopes, directions)
+
+
+def _sizes(program: Program, arrays: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes of the dims at a point."""
+    return solved(program, {n: a.shape for n, a in bind(program, arrays).items()})
 
 
 def _jacobian(point: _Point, output: str, parameter: str) -> Values:

@@ -192,6 +192,8 @@ def _spend_lookup(left: Position, right: Position, bound: Sequence[Index]) -> St
         return None, Affine(), ()
     for here, there in ((left, right), (right, left)):
         if isinstance(here, Affine) and here.bare in bound and here.bare is not None:
+            if here.bare.partial:
+                continue
             if here.bare not in {i for a in affine_of(there) for i, _ in a.terms}:
                 return here.bare, there, ()
     return None
@@ -223,7 +225,9 @@ def relocate(scalar: Scalar, mapping: Mapping[Index, Position]) -> Scalar | None
             return replace(scalar, args=tuple(a for a in args if a is not None))
         case Delta():
             both = _positions((scalar.left, scalar.right), mapping)
-            return None if both is None else Delta(*both)
+            if both == (scalar.left, scalar.right):
+                return scalar
+            return None if both is None else Delta(both[0], both[1])
         case Guard():
             one = _positions((scalar.position,), mapping)
             if one is None or not isinstance(one[0], Affine):

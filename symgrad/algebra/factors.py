@@ -1,7 +1,8 @@
 """Jacobians as labelled factors: deltas that tie axes, arrays under the names users see.
 
 Derivation, Jacobian -> Structured
-Output axes that deltas tie to the parameter's are left out of the compact array.
+Axes of a parameter that deltas tie to the output's are left out of the compact array; axes of an
+output where the indices of a part of the parameter tell where they stand.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from symgrad.algebra.contract import relocate
 from symgrad.algebra.names import Names
 from symgrad.algebra.radix import digits, number_of
 from symgrad.derivation import Derivation, Jacobian
@@ -19,6 +21,7 @@ from symgrad.program import (
     Definition,
     Delta,
     Index,
+    Position,
     Program,
     Scalar,
     Term,
@@ -61,6 +64,8 @@ def structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Struc
     counted = _counted(shared, jacobian, mapping)
     tied = {*mapping, *counted}
     untied = tuple(i for i in jacobian.theta if i not in tied)
+    given = _given(shared, jacobian)
+    free = tuple(i for i in jacobian.out if i not in given)
     first = _batch_of(derivation, jacobian)
     name = "_".join(n for n in (jacobian.parameter, jacobian.beside) if n)
     dense = Definition(
@@ -70,20 +75,22 @@ def structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Struc
         written=False,
     )
     compact = None
-    if tied and jacobian.terms:
+    if (tied or given) and jacobian.terms:
         dropped = {d for d in shared if _tie_of(d, jacobian)[0] in mapping}
+        dropped |= {d for d in shared if _given_by(d, jacobian)[0] in given}
         kept = tuple(
             Term((*t.bound, *counted), tuple(f for f in t.factors if f not in dropped))
             for t in jacobian.terms
         )
-        kept = tuple(_read_by_out(t, mapping) for t in kept)
+        kept = tuple(_read_by_part(_read_by_out(t, mapping), given) for t in kept)
         compact = Definition(
             names.new(f"C_{name}"),
-            (*first, *jacobian.out, *untied),
+            (*first, *free, *untied),
             kept,
             written=False,
         )
-    return Structured(jacobian, terms, tuple(shared), untied, dense, compact, jacobian.parameter)
+    key = jacobian.parameter
+    return Structured(jacobian, terms, tuple(shared), free, untied, dense, compact, key)
 
 
 def _batch_of(derivation: Derivation, jacobian: Jacobian) -> tuple[Index, ...]:
@@ -102,12 +109,33 @@ def _tie_of(delta: Delta, jacobian: Jacobian) -> tuple[Index | None, Affine]:
     for here, there in ((delta.left, delta.right), (delta.right, delta.left)):
         if not isinstance(here, Affine) or not isinstance(there, Affine):
             continue
-        if here.bare is None or here.bare not in jacobian.theta:
+        if here.bare is None or here.bare not in jacobian.theta or here.bare.partial:
             continue
         split = digits(there) == here.bare.dim
         if there.bare in jacobian.out or (split and {i for i, _ in there.terms} <= out):
             return here.bare, there
     return None, Affine()
+
+
+def _given_by(delta: Delta, jacobian: Jacobian) -> tuple[Index | None, Position]:
+    """Return the out axis whose place a delta tells by the indices of a part of an array."""
+    for here, there in ((delta.left, delta.right), (delta.right, delta.left)):
+        inside = {i for a in affine_of(there) for i, _ in a.terms}
+        if here.bare in jacobian.out and inside and all(i.partial for i in inside):
+            return here.bare, there
+    return None, Affine()
+
+
+def _given(shared: Sequence[Delta], jacobian: Jacobian) -> dict[Index, Position]:
+    """Return where the out axes stand that the indices of a part tell: those are no zeros."""
+    found: dict[Index, Position] = {}
+    for delta in shared:
+        axis, place = _given_by(delta, jacobian)
+        factors = [f for t in jacobian.terms for f in t.factors]
+        if axis is not None and axis not in found:
+            if all(relocate(f, {axis: place}) is not None for f in factors):
+                found[axis] = place
+    return found
 
 
 def _ties(shared: Sequence[Delta], jacobian: Jacobian) -> dict[Index, Affine]:
@@ -144,6 +172,11 @@ def _read_by_out(term: Term, mapping: dict[Index, Affine]) -> Term:
                 return node
 
     return Term(term.bound, tuple(rebuild(f, change) for f in term.factors))
+
+
+def _read_by_part(term: Term, given: Mapping[Index, Position]) -> Term:
+    moved = (relocate(f, given) for f in term.factors)
+    return Term(term.bound, tuple(f for f in moved if f is not None))
 
 
 def _labelled(

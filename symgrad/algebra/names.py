@@ -14,6 +14,7 @@ class Names:
 
     def __init__(self, program: Program) -> None:
         self.taken = {a.name for a in program.arrays} | {d.name for d in program.definitions}
+        self.taken |= {t.name for t in program.tables}
         for array in program.arrays:
             for axis in array.axes:
                 self.taken.update(axis.names)

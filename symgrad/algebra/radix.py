@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from symgrad.bounds import open_sides
 from symgrad.dims import ONE, ZERO, Coefficient, Dim, signed
 from symgrad.program import Affine, Delta, Guard, Index, Position
 
@@ -48,7 +49,9 @@ def guards(index: Index, value: Affine) -> tuple[Guard, ...]:
 
 def holds(guard: Guard) -> bool:
     """Whether a guard is true of every value of its indices."""
-    return bool(guard.position.terms) and digits(guard.position) == guard.dim
+    if not guard.position.terms:
+        return False
+    return digits(guard.position) == guard.dim or open_sides(guard) == (False, False)
 
 
 def tiles(positions: Sequence[Position], dims: Sequence[Dim], loops: Sequence[Index]) -> bool:

@@ -17,6 +17,7 @@ from symgrad.algebra.contraction import inner_sum
 from symgrad.algebra.local import Local
 from symgrad.algebra.names import Names
 from symgrad.algebra.partials import local_partials
+from symgrad.algebra.parts import part_of
 from symgrad.algebra.primitives import primitive_key, share
 from symgrad.algebra.step import step
 from symgrad.algebra.terms import is_inner, is_simple, is_structural, tie
@@ -31,6 +32,7 @@ from symgrad.program import (
     Delta,
     Guard,
     Index,
+    Position,
     Program,
     Scalar,
     Supply,
@@ -95,6 +97,7 @@ class Sweep:
     named: dict[tuple[Scalar, ...], Access] = field(default_factory=dict)
     shared: dict[object, str] = field(default_factory=dict)
     sums: dict[Term, Access] = field(default_factory=dict)
+    places: dict[str, tuple[Position, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Enter the program's own factorisations: they are never done again."""
@@ -110,7 +113,7 @@ class Sweep:
         a batched definition reads what the batch shares.
         """
         program, batch = self.program, self.program.batch
-        active = depends(program, self.selection.names)
+        active = depends(program, self.selection.active)
         self.out, self.per_sample = out, per_sample
         for array in program.arrays:
             self.at[array.name] = tuple(
@@ -127,10 +130,17 @@ class Sweep:
                 go_back_in_steps(self, unit, active)
             elif unit[0].name in self.pending and unit[0].name in active:
                 self.go_back(unit[0], self.pending.pop(unit[0].name), active)
+        arrays = {a.name: a for a in program.arrays}
         results: Results = {}
         for name in self.selection.names:
             terms = tuple(self.pending.get(name, ()))
-            results[name] = (self.at[name], finish(self, name, terms, self.at[name]))
+            theta = self.at[name]
+            region = self.selection.region(name)
+            if region is not None:
+                part = part_of(terms, arrays[name], theta, region, self.supply)
+                theta, terms = part.theta, part.terms
+                self.places[name] = part.at
+            results[name] = (theta, finish(self, name, terms, theta))
         return results
 
     def go_back(

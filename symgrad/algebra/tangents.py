@@ -10,21 +10,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from symgrad.algebra.contract import contract
+from symgrad.algebra.local import Partial
 from symgrad.algebra.names import Names
 from symgrad.algebra.order import arrange, needed
 from symgrad.algebra.partials import local_partials
+from symgrad.algebra.parts import spent, tangent_of
 from symgrad.algebra.primitives import SOLVED, Rule, share
 from symgrad.algebra.primitives import tangent as solved_tangent
 from symgrad.algebra.sweep import Sweep, depends
 from symgrad.derivation import Derivation
 from symgrad.form import Form, Result
-from symgrad.program import Access, Definition, Index, Supply, Term
+from symgrad.program import Access, Affine, Definition, Index, Supply, Term
 
 
 def tangents(derivation: Derivation, names: Names, supply: Supply) -> Form:
     """Return the form of tangents: t_z = sum over accesses of (d z / d access) * t_access."""
     program, selection = derivation.program, derivation.selection
-    active = depends(program, selection.names)
+    active = depends(program, selection.active)
     tangent = {
         n: names.new(f"t_{n}")
         for n in (*selection.names, *(d.name for d in program.definitions))
@@ -34,7 +36,9 @@ def tangents(derivation: Derivation, names: Names, supply: Supply) -> Form:
     for name in selection.names:
         array = program.array(name)
         assert array is not None
-        given.append(replace(array, name=tangent[name]))
+        region = selection.region(name)
+        axes = array.axes if region is None else region.axes
+        given.append(replace(array, name=tangent[name], axes=axes))
     definitions = _of_definitions(derivation, active, tangent, names, supply)
     results = []
     for output in program.outputs:
@@ -68,7 +72,8 @@ def _of_definitions(
             steps[tangent[definition.name]] = definition.loop.index
         rule = Rule.of(definition, supply, names.new)
         if rule is not None and rule.body.kind in SOLVED:
-            definitions += solved_tangent(rule, tangent[definition.name], tangent)
+            given = _whole_tangents(derivation, rule, tangent, definitions, names, supply)
+            definitions += solved_tangent(rule, tangent[definition.name], given)
             continue
         sweep = Sweep(program, derivation.selection, supply, names, prefix="t", shared=shared)
         local = share(
@@ -77,8 +82,7 @@ def _of_definitions(
         definitions += local.supports
         terms = []
         for partial in local.partials:
-            access = Access(tangent[partial.access.array], partial.access.at)
-            term = contract(Term(partial.bound, (*partial.factors, access)))
+            term = _pushed(derivation, partial, tangent[partial.access.array], supply)
             if term is not None:
                 terms.append(sweep.split(tangent[definition.name], term, definition.indices))
         definitions += sweep.definitions
@@ -86,3 +90,45 @@ def _of_definitions(
             Definition(tangent[definition.name], definition.indices, tuple(terms), written=False)
         )
     return list(arrange(definitions, steps, supply)) if steps else definitions
+
+
+def _whole_tangents(
+    derivation: Derivation,
+    rule: Rule,
+    tangent: Mapping[str, str],
+    definitions: list[Definition],
+    names: Names,
+    supply: Supply,
+) -> Mapping[str, str]:
+    """Return the names of tangents for a rule on whole matrices: those of parts become whole.
+
+    Zeros stand where a part leaves something out.
+    """
+    given = dict(tangent)
+    for name in dict.fromkeys(operand.array for operand in rule.body.operands):
+        region, array = derivation.selection.region(name), derivation.program.array(name)
+        if region is None or array is None or name not in tangent:
+            continue
+        own = tuple(supply.fresh("i", d) for d in array.axes)
+        batch = (derivation.program.batch,) if array.batched else ()
+        indices = (*batch, *own)
+        at = tuple(Affine.of(i) for i in indices)
+        bound, factors, deltas = tangent_of(Access(name, at), tangent[name], array, region, supply)
+        given[name] = names.new(f"t_{name}")
+        term = Term(bound, (*factors, *deltas))
+        definitions.append(Definition(given[name], indices, (term,), written=False))
+    return given
+
+
+def _pushed(
+    derivation: Derivation, partial: Partial, tangent: str, supply: Supply
+) -> Term | None:
+    """Return a partial times the tangent of what it is a partial of; None if it is zero."""
+    access = partial.access
+    region = derivation.selection.region(access.array)
+    array = derivation.program.array(access.array)
+    if region is None or array is None:
+        return contract(Term(partial.bound, (*partial.factors, Access(tangent, access.at))))
+    bound, factors, deltas = tangent_of(access, tangent, array, region, supply)
+    term = Term((*partial.bound, *bound), (*partial.factors, *factors))
+    return spent(term, deltas, partial.bound)

@@ -70,14 +70,19 @@ def outputs_first(term: Term, out: Sequence[Index]) -> Term:
 
 
 def tie(term: Term, out: Sequence[Index], at: Sequence[Index]) -> Term:
-    """Read tied positions by the output's index: delta(i, j) c[j] becomes delta(i, j) c[i]."""
+    """Read tied positions by the output's index: delta(i, j) c[j] becomes delta(i, j) c[i].
+
+    A part of an array is left as it is: positions of the output may lie beside it.
+    """
     mapping: dict[Index, Affine] = {}
     for factor in term.factors:
         if not isinstance(factor, Delta):
             continue
         left, right = factor.left.bare, factor.right.bare
         for here, there in ((left, right), (right, left)):
-            if here in at and there in out and here is not None and there is not None:
+            if here not in at or there not in out or here is None or there is None:
+                continue
+            if not here.partial:
                 mapping.setdefault(here, Affine.of(there))
     if not mapping:
         return term

@@ -69,7 +69,7 @@ def caption(structured: Structured, batch_axis: int | None) -> Caption:
     letters = _Letters(named, batch_axis)
     axes = letters.with_batch([named[i] for i in (*jacobian.out, *jacobian.theta)])
     layout = _layout(structured, axes, named)
-    kept = [named[i] for i in (*jacobian.out, *structured.untied)]
+    kept = [named[i] for i in (*structured.free, *structured.untied)]
     compact_axes = letters.with_batch(kept)
     if not jacobian.terms:
         nothing = f"0: {jacobian.output} does not depend on {jacobian.parameter}"

@@ -56,7 +56,9 @@ def door_lines(program: Program, check_domain: bool) -> tuple[str, ...]:
     for check in program.checks:
         low, high, limit = dim_text(check.low), dim_text(check.high), dim_text(check.limit)
         message = json.dumps(check.message)
-        if check.high == ZERO and check.limit == ONE:  # a size, no access
+        if check.exact:
+            lines.append(f"_exactly({high}, {limit}, {message})")
+        elif check.high == ZERO and check.limit == ONE:  # a size, no access
             lines.append(f"_natural({low}, {message})")
         else:
             lines.append(f"_fits({low}, {high}, {limit}, {message})")

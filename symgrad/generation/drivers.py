@@ -22,7 +22,7 @@ from symgrad.generation.fold import fold
 from symgrad.generation.order import Order
 from symgrad.generation.segments import run_lines
 from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
-from symgrad.generation.write_kernel import code_name, mentions
+from symgrad.generation.write_kernel import code_name, dim_text, mentions
 from symgrad.plan import plan, triangular
 from symgrad.program import BATCH, Array, Definition
 from symgrad.schedule import Schedule
@@ -78,7 +78,7 @@ class Drivers:
     ) -> str:
         """Return a driver of the arrays that are `wanted`, by what wants them, and those kept."""
         kept = order.keep or ()
-        declared = tuple(a.name for a in self.forms.program.arrays)
+        declared = self.declared()
         done: set[str] = set()
         lines = ["v = {}"]
         for writes, step in [(declared, []), *self.steps(order)]:
@@ -97,7 +97,7 @@ class Drivers:
         """Return the driver that makes a Jacobian dense or compact from its factors."""
         target = code_name(definition.name)
         steps = self.lines(self.of_expand(definition))
-        declared = {a.name for a in self.forms.program.arrays}
+        declared = self.declared()
         lines = self.recalled([a for a in structured.arrays if a not in declared], steps)
         shape = shape_text([i.dim for i in definition.indices])
         name = structured.title
@@ -259,7 +259,13 @@ class Drivers:
             a.name: (BATCH, *a.axes) if a.batched else a.axes for a in (*program.arrays, *given)
         }
         everything = (*program.definitions, *self.forms.derivation.adjoints)
+        found |= {t.name: (Dim.of(len(t.values)),) for t in program.tables}
         return found | {d.name: tuple(i.dim for i in d.indices) for d in everything}
+
+    def declared(self) -> tuple[str, ...]:
+        """Return the names of the arrays that are there from the start."""
+        program = self.forms.program
+        return (*(a.name for a in program.arrays), *(t.name for t in program.tables))
 
     def recalled(self, names: Iterable[str], steps: Sequence[str]) -> list[str]:
         """Return the lines that take arrays out of `v`, those only that the steps read."""
@@ -281,12 +287,16 @@ class Drivers:
         """Return a function's text; arrays and sizes are unpacked as far as the lines use them."""
         text = "\n".join(lines)
         arrays = [code_name(a.name) for a in self.forms.program.arrays]
+        tables = [t for t in self.forms.program.tables if mentions(text, code_name(t.name))]
+        ends = [(code_name(t.name), dim_text(t.dim)) for t in tables if min(t.values) < 0]
+        counted = [f"{table} = _counted(_{table}, {size})" for table, size in ends]
+        text = "\n".join((*counted, text))
         opening = [
             f"{_unpacked(names, text)} = {group}"
             for names, group in ((arrays, "arrays"), (size_names(self.forms.program), "sizes"))
             if any(mentions(text, n) for n in names)
         ]
-        body = (fold(f"    {line}") for line in (*opening, *lines))
+        body = (fold(f"    {line}") for line in (*opening, *counted, *lines))
         return "\n".join((fold(f"def {name}({parameters}):"), f'    """{title}"""', *body))
 
 

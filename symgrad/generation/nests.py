@@ -5,7 +5,7 @@ Definition, Term -> job -> Job -> nest -> Nodes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,12 +13,14 @@ from symgrad.algebra.contract import relocate
 from symgrad.algebra.radix import guards, holds, tiles
 from symgrad.bounds import at_least, extremes, last_stop
 from symgrad.program import (
+    BATCH,
     Access,
     Affine,
     Definition,
     Delta,
     Guard,
     Index,
+    Lookup,
     Number,
     Position,
     Scalar,
@@ -64,15 +66,18 @@ def job(definition: Definition, term: Term, fixed: Index | None = None) -> Job:
         scattered = True
         frees.remove(index)
         at[index] = value
-        if isinstance(value, Affine):
+        if isinstance(value, Affine) and not (delta.inside and delta.right == value):
             conditions += guards(index, value)
     positions = tuple(at[i] for i in definition.indices)
     moved = {i for p in positions for a in affine_of(p) for i, _ in a.terms}
-    bound = tuple(term.bound)
-    order, depth = _loop_order(frees, bound, factors, positions, moved)
-    depends_on_bound = bool(moved & set(bound))
-    if depends_on_bound:
-        depth = len(order)
+    pins = _pins(conditions, {*frees, *term.bound})
+    apart = moved | {i for index, inside in pins if index in frees for i in inside}
+    loose = [i for i in term.bound if i in apart]  # their sums are taken where they write
+    scattered = scattered or bool(loose)
+    frees = _in_place(definition.indices, at, frees, loose)
+    bound = tuple(i for i in term.bound if i not in apart)
+    order, depth = _loop_order(frees, bound, factors, positions, scattered=bool(loose))
+    order = _pinned_last(order, depth, pins)
     conditions = [c for c in conditions if not isinstance(c, Guard) or not holds(c)]
     tiled = tiles(positions, [i.dim for i in definition.indices], order)
     once = not scattered and not (bound and depth == len(order))
@@ -100,7 +105,8 @@ def _solve(
     for here, there in ((delta.left, delta.right), (delta.right, delta.left)):
         bare = here.bare
         inside = {i for a in affine_of(there) for i, _ in a.terms}
-        if bare is not None and bare in frees and bare not in inside:
+        beside = bare is not None and bare.partial and isinstance(there, Lookup)
+        if bare is not None and bare in frees and bare not in inside and not beside:
             choices.append((bare, there))
     choices.sort(key=lambda choice: -list(frees).index(choice[0]))
     for index, value in choices:
@@ -127,18 +133,62 @@ def _place(position: Position, mapping: dict[Index, Position]) -> Position | Non
     return moved.at[0] if isinstance(moved, Access) else None
 
 
+Pins = tuple[tuple[Index, frozenset[Index]], ...]
+"""Indices that data gives, each with those that the data is read at."""
+
+
+def _pins(conditions: Sequence[Scalar], loops: set[Index]) -> Pins:
+    found: list[tuple[Index, frozenset[Index]]] = []
+    for delta in conditions:
+        if not isinstance(delta, Delta):
+            continue
+        for data, place in ((delta.left, delta.right), (delta.right, delta.left)):
+            if isinstance(data, Lookup) and isinstance(place, Affine):
+                inside = frozenset(i for a in affine_of(data) for i, _ in a.terms)
+                here = [i for i, c in place.terms if isinstance(c, int) and i in loops - inside]
+                found += [(here[-1], inside)] if here else []
+    return tuple(found)
+
+
+def _in_place(
+    axes: Sequence[Index], at: Mapping[Index, Position], frees: Sequence[Index],
+    loose: Sequence[Index],
+) -> list[Index]:
+    """Return the loops that write: those of places that a delta gives stand where their axis is."""
+    found: dict[Index, None] = {}
+    for axis in axes:
+        inside = [i for a in affine_of(at[axis]) for i, _ in a.terms]
+        found.update(dict.fromkeys(i for i in inside if i in loose or i in frees))
+    found.update(dict.fromkeys(i for i in loose if i not in found))
+    ahead = [i for i in axes[:1] if i in found and i.dim == BATCH]
+    return [*ahead, *(i for i in found if i not in ahead)]
+
+
+def _pinned_last(order: tuple[Index, ...], depth: int, pins: Pins) -> tuple[Index, ...]:
+    """Return the loops with those that data gives inside those that the data is read at."""
+    result = list(order)
+    for index, inside in pins:
+        place = result.index(index)
+        segment = range(depth) if place < depth else range(depth, len(result))
+        last = max((n for n in segment if result[n] in inside), default=-1)
+        if last > place:
+            result.insert(last, result.pop(place))
+    return tuple(result)
+
+
 def _loop_order(
     frees: Sequence[Index],
     bound: Sequence[Index],
     factors: Sequence[Scalar],
     target: Sequence[Position],
-    moved: set[Index],
+    *,
+    scattered: bool,
 ) -> tuple[tuple[Index, ...], int]:
     """Return the loops from the outside in, and how many stand outside the accumulator.
 
     The innermost loop is the one along which most arrays lie contiguously.
     """
-    if not bound:
+    if not bound and not scattered:
         return tuple(frees), len(frees)
     score: dict[Index, int] = dict.fromkeys((*bound, *frees), 0)
     lasts = [f.at[-1] for s in factors for f in accesses_in(s) if f.at]
@@ -226,6 +276,44 @@ def writes_once(job: Job) -> bool:
     loops = set(job.order[: job.depth])
     bare = {p.bare for p in job.at if isinstance(p, Affine)}
     return loops <= bare
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A loop of which one step at most is run: where `data` is `place`, in which its index stands.
+
+    `inside` says that the index needs no test of its range there.
+    """
+
+    data: Lookup
+    place: Affine
+    inside: bool
+    body: tuple[Node, ...]
+
+
+def pinned(loop: For) -> Pinned | None:
+    """Return the one step of a loop that data chooses, None if a loop has more.
+
+    A delta like `δ(k + 2, t[b])` around the whole body gives k.
+    """
+    inner = loop.body[0] if len(loop.body) == 1 else None
+    if not isinstance(inner, When):
+        return None
+    for condition in inner.conditions:
+        if not isinstance(condition, Delta):
+            continue
+        for data, place in ((condition.left, condition.right), (condition.right, condition.left)):
+            if not isinstance(data, Lookup) or not isinstance(place, Affine):
+                continue
+            within = {i for a in affine_of(data) for i, _ in a.terms}
+            known = dict(place.terms).get(loop.index)
+            if loop.index in within or not isinstance(known, int):
+                continue
+            rest = tuple(c for c in inner.conditions if c != condition)
+            body = (When(rest, inner.body),) if rest else inner.body
+            inside = place.bare is not None and not place.bare.partial
+            return Pinned(data, place, inside, body)
+    return None
 
 
 Trimmed = tuple[Affine | None, bool, tuple[Node, ...]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from symgrad.form import Factor, Forms, Structured
 from symgrad.generation.captions import caption
@@ -170,7 +171,7 @@ class Publics:
                 doc.append(f"Return {s.title}, {self.shape(indices)}.")
                 doc.append(f"Entry [{', '.join(words.axes)}] = {words.formula}.")
             else:
-                indices = (*s.jacobian.out, *s.untied)
+                indices = (*s.free, *s.untied)
                 doc.append(
                     f"Return the entries of {s.title} that are not "
                     f"structurally zero, {self.shape(indices)}."
@@ -299,7 +300,9 @@ class Publics:
         for name in self.forms.derivation.selection.names:
             array = next(a for a in self.arrays if a.name == name)
             single = "single" if array.batched else "False"
-            entries.append(f'    "{name}": ({self.array_shape(array)}, {single}),')
+            region = self.forms.derivation.selection.region(name)
+            part = array if region is None else replace(array, axes=region.axes)
+            entries.append(f'    "{name}": ({self.array_shape(part)}, {single}),')
         return ["expected = {", *entries, "}", f"t = _tangents({tangents}, dtype, expected)"]
 
     def array_shape(self, array: Array) -> str:

@@ -10,13 +10,24 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from symgrad.dims import Dim, signed
+from symgrad.dims import ZERO, Dim, signed
 from symgrad.functions import twins
 from symgrad.generation.fold import fold
 from symgrad.generation.write_call import call_lines
 from symgrad.generation.write_kernel import RESERVED, code_name, dim_text, write_kernel
-from symgrad.program import BATCH, Access, Affine, Index
-from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, Step, Walk, written_by
+from symgrad.program import BATCH, Access, Affine, Index, Lookup, Position
+from symgrad.schedule import (
+    Buffer,
+    Call,
+    Kernel,
+    Product,
+    Schedule,
+    Step,
+    Walk,
+    is_part,
+    stretch,
+    written_by,
+)
 
 CASTS = r"number\((?:[^()]|\([^()]*\))*\)|range\(.*"
 """Brackets of a line that order no additions: sums may still be taken in any order."""
@@ -180,6 +191,8 @@ def product_lines(product: Product, step: str = "") -> list[str]:
     groups = [g for g in (rows, columns) if g]
     flat = all(len(g) == 1 for g in groups)
     target = code_name(p.target)
+    if p.partial:
+        return [_part_product(p, target, f"np.matmul({a}, {b})", direct)]
     if p.fixed is not None:
         if is_stack(p):
             whole = {*rows, *p.inner}
@@ -228,6 +241,17 @@ def is_stack(product: Product) -> bool:
     )
 
 
+def _part_product(p: Product, target: str, value: str, direct: Sequence[Index]) -> str:
+    """Return the statement of a product that writes a part of its target."""
+    if any(len(g) != 1 for g in (p.rows, p.columns)):
+        value += f".reshape({', '.join(dim_text(i.dim) for i in direct)})"
+    if p.target_indices != tuple(direct):
+        value += f".transpose({', '.join(str(direct.index(i)) for i in p.target_indices)})"
+    places = [_stretch_text(position) for position in p.target_at]
+    sign = "-" if p.negative else ""
+    return f"{target}[{', '.join(places)}] {sign or '+'}= {value}"
+
+
 def _step_product(
     p: Product, target: str, call: str, direct: Sequence[Index], flat: bool
 ) -> str:
@@ -245,7 +269,7 @@ def _step_product(
 
 def _lies_as(access: Access, axes: Sequence[Index]) -> bool:
     """Whether the axes of an array, steps left out, stand in this order."""
-    bare = [p.bare for p in access.at if isinstance(p, Affine)]
+    bare = [stretch(p) for p in access.at]
     return [i for i in bare if i in axes] == list(axes)
 
 
@@ -253,15 +277,18 @@ def _operand(
     access: Access, step: str, batch: Sequence[Index], *groups: Sequence[Index]
 ) -> str:
     """Return an array with its axes in the order of the groups, each group one axis."""
-    bare = [p.bare for p in access.at]
+    bare = [stretch(p) for p in access.at]
     wanted = {*batch, *(i for g in groups for i in g)}
     axes = [i for i in bare if i in wanted]
     kept = [g for g in groups if g]
     want = [*batch, *(i for g in kept for i in g)]
     order = [axes.index(i) for i in want]
     text = code_name(access.array)
-    if len(axes) < len(bare):
+    if len(axes) < len(bare) or any(is_part(p) for p in access.at):
         text += _slice(access, wanted, step)
+    steps = [p.terms[0][1] for p in access.at if isinstance(p, Affine) and stretch(p) in wanted]
+    if any(size != 1 for size in steps):
+        text = f"np.ascontiguousarray({text})"  # BLAS takes no such steps
     if order != list(range(len(order))):
         text += ".T" if len(order) == 2 else f".transpose({', '.join(map(str, order))})"
     if any(len(g) != 1 for g in kept):
@@ -273,13 +300,25 @@ def _slice(access: Access, whole: Collection[Index], step: str) -> str:
     """Return the subscript that takes one step of a recurrence out of an array."""
     places = []
     for position in access.at:
-        if not isinstance(position, Affine) or position.bare in whole:
-            places.append(":")
-            continue
-        places.append(_step_text(position, step))
+        if stretch(position) in whole:
+            places.append(_stretch_text(position))
+        elif isinstance(position, Affine):
+            places.append(_step_text(position, step))
     while places and places[-1] == ":":
         places.pop()
     return f"[{', '.join(places)}]" if places else ""
+
+
+def _stretch_text(position: Position) -> str:
+    """Return the subscript of the part of an axis that a position runs over."""
+    if isinstance(position, Lookup):
+        return code_name(position.array)
+    (index, step), = position.terms
+    if not is_part(position):
+        return ":"
+    start, stop = position.offset, position.offset + index.dim * step
+    begin = "" if start == ZERO else dim_text(start)
+    return f"{begin}:{dim_text(stop)}" + (f":{step}" if step != 1 else "")
 
 
 def _step_text(position: Affine, step: str) -> str:

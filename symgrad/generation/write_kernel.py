@@ -19,7 +19,7 @@ from symgrad.dims import Coefficient, Dim, signed
 from symgrad.errors import InternalError
 from symgrad.functions import HELPERS
 from symgrad.functions import kernel as function_kernel
-from symgrad.generation.nests import trimmed
+from symgrad.generation.nests import Pinned, pinned, trimmed
 from symgrad.generation.numbers import (
     Use,
     cast_text,
@@ -33,6 +33,7 @@ from symgrad.generation.write_rows import write_row
 from symgrad.program import (
     BATCH,
     Access,
+    Affine,
     Apply,
     Constant,
     Delta,
@@ -179,6 +180,10 @@ class Writer:
 
     def loop(self, node: For, depth: int) -> None:
         """Write a loop; its variable is free again behind it."""
+        only = pinned(node)
+        if only is not None:
+            self.step(node.index, only, depth)
+            return
         size, (stop, inside, body) = self.size(node.index.dim), trimmed(node)
         if stop is not None:
             size = self.position(stop) if inside else f"min({size}, {self.position(stop)})"
@@ -187,10 +192,30 @@ class Writer:
             self.line(depth, f"for {name} in range({size} - 1, -1, -1):")
         else:
             self.line(depth, f"for {name} in range({size}):")
+        self.within(node.index, body, depth + 1)
+
+    def within(self, index: Index, body: Sequence[Node], depth: int) -> None:
+        """Write what stands in a loop; its names are free again behind it."""
         before = set(self.taken)
-        self.nodes(body, depth + 1)
-        self.taken = before - {name}
-        del self.variables[node.index]
+        self.nodes(body, depth)
+        self.taken = before - {self.variables[index]}
+        del self.variables[index]
+
+    def step(self, index: Index, only: Pinned, depth: int) -> None:
+        """Write the one step of a loop that data chooses, if there is any."""
+        name, data = self.variable(index), self.position(only.data)
+        factor = dict(only.place.terms)[index]
+        rest = self.position(only.place - Affine.of(index) * factor)
+        away = data if rest == "0" else f"{data} - ({rest})" if " " in rest else f"{data} - {rest}"
+        tests = [] if only.inside else [f"0 <= {name} < {self.size(index.dim)}"]
+        if factor == 1:
+            self.line(depth, f"{name} = {away}")
+        else:
+            self.line(depth, f"{name} = ({away}) // {factor}")
+            tests.append(f"{self.position(only.place)} == {data}")
+        if tests:
+            self.line(depth, f"if {' and '.join(tests)}:")
+        self.within(index, only.body, depth + bool(tests))
 
     def variable(self, index: Index) -> str:
         """Give an index a name that nothing else has here."""

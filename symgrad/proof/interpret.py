@@ -21,6 +21,7 @@ from symgrad.program import Definition, Index, Program, Scalar, Term, indices_of
 from symgrad.proof.rows import Values
 from symgrad.proof.run import Functions, Run
 from symgrad.proof.sizes import sizes as solve_sizes
+from symgrad.scatter import numbers
 
 
 def interpret(
@@ -146,6 +147,7 @@ def _start(
     for array in program.arrays:
         if array.role != "index":
             run.values[array.name] = run.numbers(bound[array.name])
+    run.values.update({t.name: numbers(t, solved) for t in program.tables})
     return run
 
 

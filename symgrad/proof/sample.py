@@ -106,8 +106,9 @@ def _nothing_fits(program: Program, names: tuple[str, ...]) -> ShapeError:
 
 
 def _holds(check: Check, chosen: Mapping[str, int]) -> bool:
-    inside = check.low.evaluate(chosen) >= 0
-    return inside and check.high.evaluate(chosen) <= check.limit.evaluate(chosen)
+    high, limit = check.high.evaluate(chosen), check.limit.evaluate(chosen)
+    inside = check.low.evaluate(chosen) >= 0 and high <= limit
+    return inside and (high == limit or not check.exact)
 
 
 def fits(program: Program, chosen: Mapping[str, int], least: int = 1) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Union
 
-from symgrad.program import Definition, Index, Program, Scalar, Term, arrays_of
+from symgrad.program import Affine, Definition, Index, Position, Program, Scalar, Term, arrays_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Restricted:
 class ClosedForm:
     """d output[out] / d parameter[theta] for reading.
 
-    `out` and `theta` give one index per axis; axes of literal length 1 are not printed.
+    `out` and `theta` give one index per axis; axes of literal length 1 are not printed. `at` are
+    the places in the whole array where only a part of it is selected.
     A second derivative is by `beside` too, whose axes stand behind the first `split` of `theta`.
     `named` are the adjoint definitions that `terms` still read, in an order that can be run.
     """
@@ -59,6 +60,7 @@ class ClosedForm:
     named: tuple[Definition, ...] = ()
     restricted: tuple[Restricted, ...] = ()
     serial: int = 0
+    at: tuple[Position, ...] = ()
     beside: str = ""
     split: int = 0
 
@@ -75,12 +77,29 @@ class ClosedForm:
         own = self.split if self.beside else len(self.theta)
         return self.theta[:own], self.theta[own:]
 
+    @property
+    def places(self) -> tuple[tuple[Position, ...], tuple[Position, ...]]:
+        """Where the two arrays are read: their axes, and the place in the whole of a part."""
+        if not self.at:
+            shown = ([i for i in axes if i.dim.constant != 1] for axes in self.axes)
+            own, others = (tuple(Affine.of(i) for i in axes) for axes in shown)
+            return own, others
+        array = self.program.array(self.parameter)
+        count = len(self.at) if array is None else len(array.axes)
+        return self.at[:count], self.at[count:]
+
 
 def exchanged(form: ClosedForm) -> ClosedForm:
     """Return a second derivative with its two arrays in the other order."""
     own, others = form.axes
+    first, second = form.places if form.at else ((), ())
     return replace(
-        form, parameter=form.beside, beside=form.parameter, theta=(*others, *own), split=len(others)
+        form,
+        parameter=form.beside,
+        beside=form.parameter,
+        theta=(*others, *own),
+        split=len(others),
+        at=(*second, *first),
     )
 
 

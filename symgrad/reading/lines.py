@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.program import Affine, Apply, Index, Program
+from symgrad.program import Affine, Apply, Position, Program
 from symgrad.reading.cases import condition
 from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import Hand
@@ -25,12 +25,12 @@ def equation(form: ClosedForm, hand: Hand) -> str:
 def _left(form: ClosedForm, writer: Writer) -> str:
     hand = writer.hand
 
-    def element(name: str, indices: Sequence[Index]) -> str:
-        shown = [writer.position(Affine.of(i)) for i in indices if i.dim.constant != 1]
-        return hand.element_of(name, shown)
+    def element(name: str, places: Sequence[Position]) -> str:
+        return hand.element_of(name, [writer.position(p) for p in places])
 
-    own, others = form.axes
-    output, parameter = element(form.output, form.out), element(form.parameter, own)
+    out = [Affine.of(i) for i in form.out if i.dim.constant != 1]
+    own, others = form.places
+    output, parameter = element(form.output, out), element(form.parameter, own)
     if not form.beside:
         return hand.partial(output, parameter)
     return hand.second(output, parameter, element(form.beside, others))

@@ -36,6 +36,8 @@ def vjp_matrix(form: ClosedForm, hand: Hand, cotangent: str) -> MatrixForm:
 def _require_axes(form: ClosedForm) -> None:
     if not any(array.axes for array in form.program.arrays):
         raise Inexpressible("nothing here has axes")
+    if form.at:
+        raise Inexpressible(f"a part of {form.parameter} is selected")
 
 
 def named_matrices(form: ClosedForm, hand: Hand) -> tuple[str, ...]:

@@ -31,6 +31,8 @@ _MADE = {
     "rest": "product of all factors of the array in its superscript but the one at the last "
     "index",
 }
+SHOWN = 12
+"""How many places of a part of an array are listed."""
 _SIGNS = (
     ("diag(", ("diag(v)", r"\operatorname{diag}(v)"), "diagonal matrix with v on its diagonal"),
     ("onehot(", ("onehot(t)", r"\operatorname{onehot}(t)"),
@@ -73,6 +75,11 @@ def captions(derivation: Derivation, steps: Sequence[Step]) -> tuple[Caption, ..
             found.append(Caption(
                 ", ".join(text), ", ".join(latex), "<mo>,</mo>".join(mathml), words
             ))
+    for table in derivation.program.tables:
+        name = [hand.name(table.name) for hand in HANDS]
+        shown = ", ".join(map(str, table.values[:SHOWN])) + ", ..." * (len(table.values) > SHOWN)
+        words = f"the places {shown} of {table.source[0]} that are selected"
+        found.append(Caption(name[0], name[1], name[2], words))
     results = " ".join(s.text for s in steps if s.kind == "result")
     if "'(" in results:
         found.append(_same("f'", "f'", "derivative of the function f"))

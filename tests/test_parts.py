@@ -1,0 +1,355 @@
+"""Parts of arrays: every form of a part is that part of the form of the whole."""
+
+import re
+
+import numpy as np
+import pytest
+from dense_forms import LAYERS
+from layers import arrays_for, compiled
+from recurrences import RECURRENCES
+
+import symgrad as sg
+from symgrad.errors import SelectionError, ShapeError
+
+EXACT = {"rtol": 1e-10, "atol": 1e-11}
+"""Two orders of summation of terms up to 1e4 that cancel to one differ by some 1e-12."""
+
+TEXTS = {
+    **LAYERS,
+    **RECURRENCES,
+    "solve": "x: input[n]\nA: param[n, n]\ny = solve(A @ A.T + eye(n), x)",
+    "solve alone": "x: input[n]\nA: param[n, n]\ny = solve(A, x)",
+    "cholesky": "x: input[n]\nA: param[n, n]\ny = cholesky(A @ A.T + eye(n)) @ x",
+    "logdet": "S: param[n, n]\ny = logdet(S @ S.T + eye(n))",
+    "inverse": "x: input[n]\nA: param[n, n]\ny = tanh(inv(A) @ x)",
+}
+
+
+def some_part(rng, shape):
+    """Return a part of an array of this shape, as numpy takes it."""
+    if not shape:
+        return True
+    kind = rng.integers(6)
+    if kind == 0:
+        mask = rng.random(shape) < 0.5
+        mask.flat[rng.integers(mask.size)] = True
+        return mask
+    if kind == 1:
+        count = rng.integers(1, 4)
+        chosen = rng.permutation(int(np.prod(shape)))[:count]
+        return tuple([int(p) for p in places] for places in np.unravel_index(chosen, shape))
+    items = []
+    lists = 0
+    for size in shape:
+        choice = rng.integers(7)
+        if choice == 0 and not lists:
+            items.append([int(p) for p in rng.permutation(size)[: rng.integers(1, size + 1)]])
+            lists += 1
+        elif choice == 1 and not lists:
+            mask = rng.random(size) < 0.5
+            mask[rng.integers(size)] = True
+            items.append(mask)
+            lists += 1
+        elif choice == 2:
+            items.append(int(rng.integers(-size, size)))
+        elif choice == 3:
+            items.append(slice(None, None, -1))
+        elif choice == 4:
+            items.append(slice(int(rng.integers(size)), None, int(rng.integers(1, 3))))
+        elif choice == 5:
+            items.append(slice(-int(rng.integers(1, size + 1)), None))
+        else:
+            items.append(slice(None))
+    return tuple(items)
+
+
+def parts_for(jac, arrays, seed):
+    rng = np.random.default_rng(seed)
+    table = {a.name: a for a in jac.forms.program.arrays}
+    parts = {}
+    for name in jac.wrt:
+        shape = np.shape(arrays[name])[1 if table[name].batched else 0 :]
+        parts[name] = some_part(rng, shape)
+    return parts
+
+
+def of(array, part, axes):
+    """Return the part of an array whose last `axes` axes are those of the whole."""
+    array = np.asarray(array)
+    if part is True or not axes:
+        return array
+    lead = array.shape[: array.ndim - axes]
+    flat = array.reshape(-1, *array.shape[array.ndim - axes :])
+    return np.array([one[part] for one in flat]).reshape((*lead, *flat[0][part].shape))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_form_is_that_of_the_whole_at_the_part(name, seed):
+    whole = compiled(TEXTS[name])
+    arrays = arrays_for(whole, seed=seed)
+    arrays = {n: abs(a) if a.dtype.kind == "f" else a for n, a in arrays.items()}
+    parts = parts_for(whole, arrays, seed)
+    jac = compiled(TEXTS[name], parts)
+    program = jac.forms.program
+    rank = {a.name: len(a.axes) for a in program.arrays}
+    rng = np.random.default_rng(seed)
+    J, K = jac.jacobian(arrays), whole.jacobian(arrays)
+    outputs = K.value if isinstance(K.value, tuple) else (K.value,)
+    u = tuple(rng.normal(size=y.shape) for y in outputs)
+    u = u if len(u) > 1 else u[0]
+    found = jac.module.jacobian(*arrays.values())
+    for key, block in J.items():
+        theta = key[1] if isinstance(key, tuple) else key
+        expected = of(K[key].dense(), parts[theta], rank[theta])
+        assert block.shape == expected.shape
+        np.testing.assert_allclose(block.dense(), expected, **EXACT)
+        np.testing.assert_allclose(found[key], expected, **EXACT)
+    for form in ("vjp", "vjp_per_sample"):
+        ours, theirs = getattr(jac, form)(arrays, u), getattr(whole, form)(arrays, u)
+        assert list(ours) == list(theirs)
+        for theta in ours:
+            np.testing.assert_allclose(
+                ours[theta], of(theirs[theta], parts[theta], rank[theta]), **EXACT
+            )
+    pulled, expected = jac.pullback(arrays)[1](u), jac.vjp(arrays, u)
+    structured, each = J.vjp(u), J.per_sample_vjp(u)
+    for theta in pulled:
+        np.testing.assert_allclose(pulled[theta], expected[theta], **EXACT)
+        np.testing.assert_allclose(structured[theta], expected[theta], **EXACT)
+        np.testing.assert_allclose(each[theta], jac.vjp_per_sample(arrays, u)[theta], **EXACT)
+    tangents = {n: rng.normal(size=g.shape) for n, g in pulled.items()}
+    full = {}
+    for n, t in tangents.items():
+        batched = program.array(n).batched
+        full[n] = np.zeros(arrays[n].shape)
+        for at in np.ndindex(arrays[n].shape[:1] if batched else ()):
+            if parts[n] is True or not rank[n]:
+                full[n][at] = t[at]
+            else:
+                full[n][at][parts[n]] = t[at]
+    pushed, expected = jac.jvp(arrays, tangents), whole.jvp(arrays, full)
+    again = J.jvp(tangents)
+    three = ((x if isinstance(x, tuple) else (x,)) for x in (pushed, again, expected))
+    for ours, mine, theirs in zip(*three, strict=True):
+        np.testing.assert_allclose(ours, theirs, **EXACT)
+        np.testing.assert_allclose(mine, theirs, **EXACT)
+
+
+DENSE = "x: input[n]\nW: param[m, n]\nb: param[m]\ny = tanh(W @ x + b)"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_part_is_what_numpy_takes(seed):
+    """One output, the sum of all entries: its derivative is a one for each place of the part."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(1, 5, size=rng.integers(1, 4)))
+    dims = ["i", "j", "k"][: len(shape)]
+    part = some_part(rng, shape)
+    whole = rng.normal(size=shape)
+    text = f"W: param[{', '.join(dims)}]\ny = W * W"
+    jac = compiled(text, {"W": part})
+    J = jac.jacobian(whole)
+    expected = compiled(text).jacobian(whole)["W"].dense()
+    np.testing.assert_array_equal(J["W"].dense(), of(expected, part, len(shape)))
+    assert J["W"].shape == (*shape, *whole[part].shape)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (None, "holds None"),
+        ("2:, q", "is no part"),
+        (np.s_[0, 0, 0], "takes 3 axes"),
+        (np.s_[::0], "step 0"),
+        ([[0, 1], [1, 2]], "one list for each axis"),
+        (np.s_[[0, 1], [0, 1, 2]], "2 and 3 numbers"),
+        ([1, 0, 1], "takes the place 1 twice"),
+        (1.5, "holds 1.5"),
+        ([], "takes nothing"),
+        (False, "holds False"),
+        (np.zeros((3, 4), bool), "mask of nothing"),
+        (np.s_[..., ...], "two '...'"),
+        (np.s_[4:], "bounds are not clipped"),
+        (np.s_[:9], "bounds are not clipped"),
+        (3, "bounds are not clipped"),
+        ([0, -4], "bounds are not clipped"),
+        (np.ones(2, bool), "mask of 2 for an axis of length 3"),
+    ],
+)
+def test_what_is_no_part_is_refused_before_anything_is_compiled(part, words):
+    with pytest.raises(SelectionError, match=re.escape(words)):
+        sg.derive(DENSE, {"W": part}, dims={"m": 3, "n": 4})
+
+
+@pytest.mark.parametrize(
+    ("part", "m", "words"),
+    [
+        (np.s_[2:], 1, "comes out as -1"),
+        (np.s_[:3], 2, "positions 0 to 2 of 2"),
+        ([0, 3], 3, "positions 0 to 3 of 3"),
+        (-3, 2, "positions -1"),
+        (np.array([True, False, True]), 4, "for 3 places along axis 0, but that has length 4"),
+        (np.array([True, False, True]), 2, "but that has length 2"),
+    ],
+)
+def test_a_part_that_does_not_fit_at_the_call_is_refused(part, m, words):
+    jac = compiled(DENSE, {"W": part})
+    x, W, b = np.ones((2, 4)), np.ones((m, 4)), np.ones(m)
+    for call in (jac.jacobian, jac.forward, jac.pullback):
+        with pytest.raises(ShapeError, match=re.escape(words)):
+            call(x, W, b)
+
+
+@pytest.mark.parametrize(
+    ("wrt", "names", "parts"),
+    [
+        ("W[1:, 0]", ("W",), {"W": ("1:", 0)}),
+        (["W[1:]", "b"], ("W", "b"), {"W": ("1:", ":")}),
+        ({"params": True, "b": np.s_[::-1]}, ("W", "b"), {"b": ("::-1",)}),
+        ({"*": True, "W": [0, 3, 1]}, ("x", "W", "b"), {"W": ([0, 3, 1], ":")}),
+        ({"b": np.array([True, False, True])}, ("b",), {"b": ({"mask": "101", "shape": [3]},)}),
+        ({"W": True}, ("W",), None),
+        ({"W": ..., "b": np.s_[:]}, ("W", "b"), None),
+    ],
+)
+def test_parts_are_selected_by_names_globs_roles_and_texts(wrt, names, parts):
+    jac = compiled(DENSE, wrt)
+    assert jac.wrt == jac.module.WRT == names
+    assert jac.module.OPTIONS.get("parts") == parts
+
+
+def test_an_array_has_one_part_only():
+    with pytest.raises(SelectionError, match="b is selected twice"):
+        sg.derive(DENSE, {"b*": np.s_[1:], "*": True})
+    with pytest.raises(SelectionError, match="stands beside a part"):
+        sg.derive(DENSE, {"W": np.s_[1:], "!b": True})
+    with pytest.raises(SelectionError, match="selected when compiling"):
+        compiled(DENSE).select({"W": np.s_[1:]})
+
+
+def test_a_module_holds_its_parts_and_is_checked_by_them(tmp_path):
+    """Short lists are readable, long ones are packed; the module is read again from its text."""
+    rng = np.random.default_rng(0)
+    mask, places = rng.random((30, 20)) < 0.5, [int(n) for n in rng.permutation(30)]
+    long = [int(n) for n in rng.permutation(600)[:300]]
+    path = tmp_path / "parts.py"
+    text = f"{DENSE} * sum(v)\nv: param[q]"
+    dims = {"m": 30, "n": 20, "q": 600}
+    jac = sg.compile(text, {"W": mask, "b": places, "v": long}, path=path, check=False)
+    assert jac.module.OPTIONS["parts"]["b"] == (places,)
+    assert set(jac.module.OPTIONS["parts"]["v"][0]) == {"numbers", "kind"}
+    report = sg.check(path, dims=dims, batch=1)
+    assert report.ok
+    assert {a.parameter for a in report.agreements} == {"W", "b", "v"}
+    x, W, b, v = (rng.normal(size=s) for s in ((1, 20), (30, 20), 30, 600))
+    found = jac.module.jacobian(x, W, b, v)
+    whole = compiled(text).module.jacobian(x, W, b, v)
+    np.testing.assert_allclose(found["W"], whole["W"][:, :, mask], **EXACT)
+    np.testing.assert_allclose(found["v"], whole["v"][:, :, long], **EXACT)
+
+
+def test_validation_differences_the_part_alone():
+    jac = sg.compile(DENSE, {"W": np.s_[1:, [0, 2, 1]], "x": np.s_[::2]})
+    assert jac.report.ok
+    assert {a.parameter: a.entries > 0 for a in jac.report.agreements} == {"x": True, "W": True}
+
+
+def test_the_derivation_names_the_places_of_a_part():
+    told = sg.derive(DENSE, {"W": np.s_[2:, :], "b": [0, 3, 1]})
+    assert "∂y[i]/∂W[j+2,k] = δ_{i,j+2} (1 - y_i²) x_k" in told.text()
+    assert "∂y[i]/∂b[at_b[j]] = δ_{i,at_b[j]} (1 - y_i²)" in told.text()
+    assert "at_b: the places 0, 3, 1 of b that are selected" in told.text()
+    assert r"\frac{\partial y_i}{\partial W_{j+2,k}}" in told.latex()
+    assert "a part of W is selected" in told.text(style="matrix")
+
+
+def test_what_is_not_zero_of_a_part_has_its_size():
+    J = compiled(DENSE, {"W": np.s_[2:, ::2], "b": [0, 3, 1]}).jacobian(
+        np.ones((2, 5)), np.ones((4, 5)), np.ones(4)
+    )
+    assert J["W"].structure == "delta(i, j + 2) * C[b, j, k]"
+    assert J["W"].compact().shape == (2, 2, 3)
+    assert J["b"].structure == "delta(i, at_b[j]) * C[b, j]"
+    assert J["b"].compact().shape == (2, 3)
+    dense = J["W"].dense()
+    for j in range(2):
+        np.testing.assert_array_equal(dense[:, j + 2, j], J["W"].compact()[:, j])
+    assert np.count_nonzero(dense) == J["W"].compact().size
+
+
+def code(jac, name):
+    """Return the text of the functions of a module whose name holds `name`."""
+    parts = re.split(r"\n\n\n", jac.source)
+    return "\n".join(p for p in parts if re.search(rf"def \w*{name}\w*\(", p))
+
+
+@pytest.mark.parametrize("part", [np.s_[2:, :], np.s_[[0, 3, 1]], np.s_[:2, 1:3]])
+def test_products_of_slices_are_taken_by_blas(part):
+    jac = compiled(DENSE, {"W": part})
+    assert "matmul(d_z[" in code(jac, "_back")
+    assert "t_z[" in code(jac, "_tangent")
+    assert "np.matmul(x" in code(jac, "_tangent")
+
+
+def test_loops_and_arrays_have_the_sizes_of_the_part():
+    """With one row of 10^3 selected, no array of the way back has the size of W, no loop its rows.
+
+    Counted are the elements of all arrays that a call allocates.
+    """
+    jac = compiled("x: input[n]\nW: param[m, n]\ny = W @ x", {"W": np.s_[[7]]})
+    x, W, u = np.ones((2, 50)), np.ones((1000, 50)), np.ones((2, 1000))
+    sizes = []
+    numpy = jac.module.np
+
+    class Counting:
+        def __getattr__(self, name):
+            return getattr(numpy, name)
+
+        def empty(self, shape, dtype=float):
+            sizes.append(int(np.prod(shape)))
+            return numpy.empty(shape, dtype)
+
+    jac.module.np = Counting()
+    try:
+        assert jac.vjp_per_sample(x, W, u)["W"].shape == (2, 1, 50)
+        assert jac.vjp(x, W, u)["W"].shape == (1, 50)
+        assert jac.jacobian(x, W)["W"].compact().shape == (2, 1, 50)
+    finally:
+        jac.module.np = numpy
+    assert max(sizes) <= 2 * 1000
+    for name in ("fill_d_W", "fill_C_W"):
+        assert "range(n_m)" not in code(jac, name)
+
+
+def test_an_element_gathered_from_a_part_is_found_without_a_search():
+    """A token costs its row, not a walk through the rows selected."""
+    text = "t: index(v)[T]\nE: param[v, d]\ny = E[t]"
+    jac = compiled(text, {"E": np.s_[2:]})
+    for form in ("_fill_d_E", "_fill_t_y", "_fill_J_E"):
+        assert "range(n_v" not in code(jac, form)
+    t, E = np.array([[0, 2, 4, 2]]), np.arange(10.0).reshape(5, 2)
+    g = jac.vjp(t, E, np.ones((1, 4, 2)))["E"]
+    np.testing.assert_array_equal(g, [[2, 2], [0, 0], [1, 1]])
+
+
+def test_float32_and_complex_numbers_stay_what_they_are():
+    jac = compiled("x: input[n]\nW: param[m, n]\ny = exp(W @ x)", {"W": np.s_[1:, [0, 2]]})
+    for dtype in (np.float32, np.complex128):
+        x, W = np.ones((2, 3), dtype), np.full((3, 3), 0.1, dtype)
+        J = jac.jacobian(x, W)
+        assert J["W"].dense().dtype == dtype
+        assert J["W"].dense().shape == (2, 3, 2, 2)
+        assert jac.vjp(x, W, np.ones((2, 3), dtype))["W"].dtype == dtype
+
+
+def test_an_empty_batch_and_a_single_sample_have_parts_too():
+    jac = compiled(DENSE, {"W": np.s_[1:], "x": [0, 2]})
+    W, b = np.ones((3, 4)), np.ones(3)
+    J = jac.jacobian(np.ones((0, 4)), W, b)
+    assert J["W"].dense().shape == (0, 3, 2, 4)
+    assert jac.vjp(np.ones((0, 4)), W, b, np.ones((0, 3)))["W"].shape == (2, 4)
+    J = jac.jacobian(np.ones(4), W, b)
+    assert J["W"].shape == (3, 2, 4)
+    assert J["x"].dense().shape == (3, 2)
+    assert jac.vjp_per_sample(np.ones(4), W, b, np.ones(3))["x"].shape == (2,)
