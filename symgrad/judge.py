@@ -87,12 +87,13 @@ def compare(
             if j.parameter in names and not j.beside
         }
 
+    sizes = {**_masked(made.program), **sizes}
     report = validate(
         made.program,
         jacobian_of,
         names,
         seed=seed,
-        sizes={**_masked(made.program), **sizes},
+        sizes=sizes,
         batch=batch,
         exactly=exactly if exact else None,
         regions=derivation.selection.regions,

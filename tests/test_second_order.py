@@ -297,6 +297,24 @@ def test_analytic_layers_have_complex_hessians():
     close(jac.hessian(x, w)["w", "w"].dense(), expected)
 
 
+def test_parts_of_arrays_have_second_derivatives():
+    parts = {"W": np.s_[1:, ::2], "b": [2, 0]}
+    part, whole = (unvalidated(DENSE, wrt=w, plain=True, order=2) for w in (parts, "params"))
+    rng = np.random.default_rng(0)
+    arrays = rng.normal(size=(4, 5)), rng.normal(size=(3, 5)), rng.normal(size=3)
+    u = rng.normal(size=(4, 3))
+    H, F = part.hessian(*arrays), whole.hessian(*arrays)
+    close(H["W", "b"].dense(), F["W", "b"].dense()[:, :, 1:, ::2][..., [2, 0]])
+    close(H["b", "W"].dense(), F["b", "W"].dense()[:, :, [2, 0]][..., 1:, ::2])
+    close(H.sum(u)["b", "W"], F.sum(u)["b", "W"][[2, 0]][..., 1:, ::2])
+    full = np.zeros((3, 5))
+    full[1:, ::2] = 1
+    close(H.hvp(u, {"W": np.ones((2, 3))})["b"], F.hvp(u, {"W": full})["b"][[2, 0]])
+    assert sg.check(part).ok
+    text = sg.derive(DENSE, {"W": np.s_[1:, :]}, order=2)["W", "W"].text()
+    assert text.startswith("∂²y[i]/∂W[j+1,k]∂W[l+1,p] = ")
+
+
 def test_select_keeps_pairs_of_what_is_selected():
     jac = compiled(TEXTS["mlp"], "params", order=2)
     case = Case(jac, 3)
