@@ -20,6 +20,11 @@ def equation(form: ClosedForm, hand: Hand) -> str:
     return hand.equation(_left(form, writer), writer.shown(form.shown))
 
 
+def derivative(form: ClosedForm, hand: Hand) -> str:
+    """Return the left side of a result: `∂y_i/∂W_jk`."""
+    return _left(form, form_writer(form, hand))
+
+
 def _left(form: ClosedForm, writer: Writer) -> str:
     out = [writer.position(Affine.of(i)) for i in form.out if i.dim.constant != 1]
     theta = [writer.position(Affine.of(i)) for i in form.theta if i.dim.constant != 1]
