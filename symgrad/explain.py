@@ -25,7 +25,13 @@ from symgrad.reading.lines import conditions, declarations, domains, equation
 from symgrad.reading.masks import with_halves
 from symgrad.reading.mathml import prose
 from symgrad.reading.matrix import jacobian_matrix, named_matrices, read_matrices, vjp_matrix
-from symgrad.reading.notation import Caption, captions, matrix_captions
+from symgrad.reading.notation import (
+    Caption,
+    captions,
+    layout_captions,
+    matrix_captions,
+    rows_and_columns,
+)
 from symgrad.reading.pages import html_page, markdown_page, tex_escape, tex_page
 from symgrad.reading.recurrences import Beginning, beginnings, earlier_values, stepwise
 from symgrad.reading.steps import (
@@ -303,10 +309,12 @@ class Explanation:
         """Return what the letters and signs mean that the derivation made, only those used."""
         matrix = [s.text for s in self._matrix_steps(False)]
         if not matrix:
-            return captions(self.derivation, self.steps)
+            return (*layout_captions(self.forms), *captions(self.derivation, self.steps))
         pulled = next((cotangent(f.form) for f in self.formulas if f.pulled), None)
         return (
+            *layout_captions(self.forms),
             *captions(self.derivation, self.steps),
+            *rows_and_columns([f.form for f in self.formulas if f.reason is None and not f.pulled]),
             *matrix_captions(matrix, pulled, any(f.marked for f in self.formulas)),
         )
 

@@ -31,6 +31,10 @@ SHOWN = 20
 class Jacobians(Mapping[Key, Block]):
     """All selected Jacobians of one call: θ -> Block, or (output, θ) -> Block.
 
+    Shapes below have the batch first: `[B, *out, *p]` is the batch, then the axes of the output,
+    then those of θ, in C order (the last runs fastest). With `batch_axis=` in `compile` the axis B
+    stands there among those that follow it. One sample has none. Leading axes `*lead` stay ahead.
+
     `value` is the output of the same pass (a tuple for several outputs); `selection` is what
     `symgrad.products` takes products with.
     """

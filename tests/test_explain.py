@@ -8,6 +8,7 @@ import time
 import pytest
 from test_simplify import LAYERS, derived
 
+import symgrad as sg
 from symgrad.check import check
 from symgrad.derivation import Selection
 from symgrad.derive import derive
@@ -187,3 +188,22 @@ def test_of_a_deep_net_matrix_style_is_written_on_request_only() -> None:
     ))  # fmt: skip
     assert "In matrix style" not in explained(text).text()
     assert "In matrix style" in explained("x: input[n]\nW: param[m, n]\ny = tanh(W @ x)").text()
+
+
+def test_notation_says_how_entries_stand_in_arrays_and_in_matrices() -> None:
+    layer = sg.layer(
+        "tanh(W @ x + b_1)", inputs={"x": "n"}, params={"W": "m n", "b_1": "m"}, name="dense"
+    )
+    d = sg.derive(layer, wrt="all")
+    said = {c.text: c for c in d.notation()}
+    assert said["∂y[i]/∂W[j,k]"].words == (
+        "as an array: batch, then axis of y, then axes of W, in C order (the last runs fastest)"
+    )
+    words = "in matrix style a row for each entry of y, a column for each of x"
+    assert said["∂y/∂x"].words == words
+    assert said["∂y/∂x"].latex in d.latex("matrix")
+    assert said["∂y[i]/∂W[j,k]"].latex == d["W"].latex().partition(" = ")[0]
+    for page in (d.text(), d.markdown(), d.html(), d.tex(), sg.compile(layer, check=False).source):
+        assert "then axes of W, in C order" in " ".join(page.split())
+    assert "batch" not in sg.derive("w: param[n]\nA: param[m, n]\ny = A @ w").text()
+    assert "C order" not in sg.derive("a: param\nb: param\ny = a * b").text()

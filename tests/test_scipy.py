@@ -62,11 +62,15 @@ def test_the_sparse_matrix_is_the_dense_one(case, vec):
     assert found.dtype == expected.dtype
     assert found.has_canonical_format
     np.testing.assert_allclose(found.toarray(), expected, **NEAR)
-    if not isinstance(next(iter(J)), tuple):
-        for name, block in J.items():
-            np.testing.assert_allclose(
-                block.to_scipy(vec=vec).toarray(), whole(one, J, vec, [name]), **NEAR
-            )
+    for key, block in J.items():
+        rows = whole(one, J, vec, [key[1] if isinstance(key, tuple) else key])
+        if isinstance(key, tuple):
+            high = max(s.stop for s in J.rows.values())
+            rows = rows.reshape(-1, high, rows.shape[1])[:, J.rows[key[0]]]
+            rows = rows.reshape(-1, rows.shape[2])
+        np.testing.assert_allclose(block.to_scipy(vec=vec).toarray(), rows, **NEAR)
+        v = np.random.default_rng(1).normal(size=rows.shape[1])
+        np.testing.assert_allclose(block.as_linear_operator(vec) @ v, rows @ v, **NEAR)
 
 
 @pytest.mark.parametrize("kind", ["csc", "coo", "bsr", "dok", "lil"])

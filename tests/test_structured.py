@@ -480,3 +480,12 @@ def test_a_factor_that_is_repeated_keeps_its_batch_axis_first():
     assert f"{name}[b, " in whole.formula
     np.testing.assert_array_equal(single.factors()[name], factor[3])
     np.testing.assert_allclose(rebuilt(single), whole.dense()[3], **EXACT)
+
+
+def test_docstrings_of_products_say_what_u_is_and_where_the_batch_stands():
+    module = sample("two").jac.module
+    assert "u is a tuple [B, m], [B]; a gradient has the axes of its array." in module.vjp.__doc__
+    assert "Those of x keep the batch axis." in module.vjp.__doc__
+    assert "The batch axis stands before them." in module.vjp_per_sample.__doc__
+    assert "Return J t, y[B, m], s[B], for tangents" in " ".join(module.jvp.__doc__.split())
+    assert "u is [m]; a gradient" in sample("params_only").jac.module.pullback.__doc__

@@ -256,6 +256,11 @@ class Publics:
         shapes = tuple_text([self.out_shape(o) for o in self.outputs])
         return [f"vectors = _cotangents({u}, {shapes}, dtype, single)"]
 
+    def given_shapes(self) -> str:
+        """Return the shape of u for a docstring, a tuple for several outputs."""
+        shapes = ", ".join(self.shape(self.own_indices(o)) for o in self.outputs)
+        return f"a tuple {shapes}" if self.several else shapes
+
     def sizes_line(self, text: str) -> list[str]:
         """Return the line that unpacks the sizes if the text needs them."""
         shown = [n if mentions(text, n) else "_" for n in size_names(self.forms.program)]
@@ -275,7 +280,10 @@ class Publics:
         ]
         what = "for every sample" if per_sample else "summed over samples"
         doc = [f"Return {{θ: gradient of u . y}}{f', {what}' if self.batched else ''}."]
-        if self.inputs and not per_sample:
+        doc.append(f"{u} is {self.given_shapes()}; a gradient has the axes of its array.")
+        if self.batched and per_sample:
+            doc.append("The batch axis stands before them.")
+        elif self.inputs:
             doc.append(f"Those of {', '.join(self.inputs)} keep the batch axis.")
         return self.function(name, self.parameters([u]), doc, lines)
 
@@ -319,7 +327,8 @@ class Publics:
             self.unbatched("_tangent(arrays, sizes, dtype, t)"),
         ]
         lines.append("return outputs" if self.several else "return outputs[0]")
-        doc = ["Return J t for tangents {θ: array like θ}; missing ones are zero."]
+        shapes = ", ".join(f"{o}{self.shape(self.own_indices(o))}" for o in self.outputs)
+        doc = [f"Return J t, {shapes}, for tangents {{θ: array like θ}}; missing ones are zero."]
         return self.function("jvp", self.parameters([tangents]), doc, lines)
 
     def pullback(self) -> str:
@@ -341,6 +350,7 @@ class Publics:
         ]
         doc = [
             "Return the outputs and a function from u to {θ: gradient of u . y}.",
+            f"u is {self.given_shapes()}; a gradient has the axes of its array.",
             "It reads the given arrays: they must not change before it was called.",
         ]
         return self.function("pullback", self.parameters(), doc, lines)

@@ -26,6 +26,8 @@ class Kronecker:
     """A matrix `[*p, *p]` as a product of factors, each over some of the axes of θ.
 
     `axes` are the numbers of those axes; a factor over the axes k, l is `[p_k, p_l, p_k, p_l]`.
+    Of W `[m, n]` with factors B `[m, m]` and A `[n, n]` the matrix is B ⊗ A where W is flattened
+    row by row (C order), A ⊗ B column by column (F order).
     """
 
     factors: tuple[Values, ...]

@@ -22,6 +22,11 @@ def equation(form: ClosedForm, hand: Hand) -> str:
     return hand.equation(_left(form, writer), writer.shown(form.shown))
 
 
+def derivative(form: ClosedForm, hand: Hand) -> str:
+    """Return the left side of a result: `∂y_i/∂W_jk`."""
+    return _left(form, form_writer(form, hand))
+
+
 def _left(form: ClosedForm, writer: Writer) -> str:
     hand = writer.hand
 

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from symgrad.derivation import Derivation
+from symgrad.reading.closed import ClosedForm
 from symgrad.reading.hands import TextHand
+from symgrad.reading.lines import derivative
 from symgrad.reading.masks import LETTERS
 from symgrad.reading.steps import HANDS, Page, Step
 
@@ -87,6 +89,34 @@ def captions(derivation: Derivation, steps: Sequence[Step]) -> tuple[Caption, ..
         found.append(_same("f^(1,0)", "f^{(1,0)}", "derivative of the function f in its first "
                            "argument, f^(0,1) in its second"))
     return tuple(found)
+
+
+def layout_captions(forms: Sequence[ClosedForm]) -> tuple[Caption, ...]:
+    """Return what says how the entries of a result stand in an array, told of the largest one."""
+    form = max(forms, key=lambda f: len(f.out) + len(f.theta), default=None)
+    if form is None or len(form.out) + len(form.theta) < 2:
+        return ()
+    text, latex, mathml = (derivative(form, hand) for hand in HANDS)
+    parts = [
+        f"{'axis' if len(axes) == 1 else 'axes'} of {name}"
+        for name, axes in ((form.output, form.out), (form.parameter, form.theta)) if axes
+    ]
+    batched = any(a.batched for a in form.program.arrays)
+    first = ["batch"] if batched else []
+    words = f"as an array: {', then '.join((*first, *parts))}, in C order (the last runs fastest)"
+    return (Caption(text, latex, mathml, words),)
+
+
+def rows_and_columns(forms: Sequence[ClosedForm]) -> tuple[Caption, ...]:
+    """Return what says which way a matrix of matrix style lies, told of the first there is."""
+    for form in forms:
+        printed = ([i for i in axes if i.dim.constant != 1] for axes in (form.out, form.theta))
+        if all(len(axes) == 1 for axes in printed):
+            names = (form.output, form.parameter)
+            text, latex, mathml = (hand.partial(*map(hand.name, names)) for hand in HANDS)
+            words = f"a row for each entry of {form.output}, a column for each of {form.parameter}"
+            return (Caption(text, latex, mathml, f"in matrix style {words}"),)
+    return ()
 
 
 def matrix_captions(

@@ -209,6 +209,13 @@ def _forms(
         flat = dense.reshape(
             (rows if batched else 1, us[output][0].size if batched else us[output].size, -1)
         )
+        matrix = flat if batched else flat[0]
+        expect("matrix", block.matrix(), matrix, word)
+        whole = (
+            np.einsum("bop,bc->bocp", flat, np.eye(len(flat))) if name in inputs else flat
+        ).reshape((flat.shape[0] * flat.shape[1], -1))
+        if whole.size:
+            expect("sparse", block.to_scipy().toarray(), whole, word)
         u = us[output].reshape(flat.shape[:2])
         own = dense.shape[np.ndim(right[output]) :]
         pulled = np.einsum("bo,bop->bp", u, flat)
