@@ -187,7 +187,7 @@ def product_lines(product: Product, step: str = "") -> list[str]:
     flat = all(len(g) == 1 for g in groups)
     target = code_name(p.target)
     if p.fixed is not None:
-        if not p.batch and len(columns) == 1 and _lies_as(left, (*rows, *p.inner)):
+        if not p.batch and len(columns) == len(p.inner) == 1 and _lies_as(left, (*rows, *p.inner)):
             # matmul takes all rows but the last axis of them as a stack
             whole = {*rows, *p.inner}
             a, groups = f"{code_name(left.array)}{_slice(left, whole, step)}", [columns]
