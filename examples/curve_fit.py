@@ -96,7 +96,9 @@ def fit_by_scipy(least_squares, method, model, x, t, p):
 
     begin = np.concatenate([v.ravel() for v in p.values()])
     tests = dict.fromkeys(("ftol", "xtol", "gtol"), TOLERANCE)
-    return named(least_squares(residual, begin, dense, method=method, **tests).x)
+    found = least_squares(residual, begin, dense, method=method, **tests)
+    model.values, model.jacobians = found.nfev, found.njev  # its own count: lm looks once more
+    return named(found.x)
 
 
 def fitters():

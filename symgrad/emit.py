@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from symgrad.form import Forms
@@ -87,8 +88,9 @@ def emit(
     if swapped:
         entries = "".join(f'    "{name}": {twin},\n' for name, twin in swapped.items())
         carried.append(f"_COMPLEX = {{\n{entries}}}")
-    helpers = _used(runtime, carried, code)
-    names = _names("\n".join((code, *helpers)))
+    names = _names(code)
+    helpers = _used(runtime, carried, names)
+    names = names.union(*map(_fixed_names, helpers))
     text = template("module.py.jinja").render(
         docstring=_docstring(docstring),
         imports=tuple(line for name, line in IMPORTS.items() if name in names),
@@ -148,8 +150,8 @@ def _aside(text: str, name: str) -> str:
     return re.sub(rf"(?<!\w){name}\(", f"{name}_(", text)
 
 
-def _used(runtime: str, helpers: list[str], code: str) -> list[str]:
-    """Return those top-level parts of the runtime that the code reaches, and all helpers.
+def _used(runtime: str, helpers: list[str], names: set[str]) -> list[str]:
+    """Return those top-level parts of the runtime that code with these names reaches, and helpers.
 
     A part is a function or an assignment; they keep their order.
     """
@@ -160,10 +162,10 @@ def _used(runtime: str, helpers: list[str], code: str) -> list[str]:
         name = target.id if isinstance(target, ast.Name) else getattr(target, "name", "")
         parts[name] = "\n".join(lines[node.lineno - 1 : node.end_lineno])
     reached: set[str] = set()
-    waiting = _names("\n".join((code, *helpers))) & parts.keys()
+    waiting = names.union(*map(_fixed_names, helpers)) & parts.keys()
     while waiting:
         reached |= waiting
-        waiting = {n for w in waiting for n in _names(parts[w])} & parts.keys() - reached
+        waiting = {n for w in waiting for n in _fixed_names(parts[w])} & parts.keys() - reached
     kept = [text for name, text in parts.items() if name in reached]
     return [*helpers, *_joined(kept)]
 
@@ -182,6 +184,12 @@ def _joined(parts: Sequence[str]) -> list[str]:
 def _names(code: str) -> set[str]:
     """Return the names that code mentions as variables."""
     return {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}
+
+
+@lru_cache(maxsize=256)
+def _fixed_names(code: str) -> frozenset[str]:
+    """Return the same for the helpers, which nearly all modules have in common."""
+    return frozenset(_names(code))
 
 
 def _shape_names(array: Array) -> tuple[str, ...]:

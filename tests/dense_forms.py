@@ -66,7 +66,36 @@ class Dense:
         """`[P, Q]`, or `[B, P, Q]` where one is an input; H by output, or by pairs of outputs."""
         pairs = {(k if isinstance(k, tuple) else (k, k)): h for k, h in H.items()}
         each = sum(
-            np.einsum("bip,bij,bjq->bpq", self.of[a, p], h, self.of[b, q])
-            for (a, b), h in pairs.items()
+            self.of[a, p].swapaxes(1, 2) @ h @ self.of[b, q] for (a, b), h in pairs.items()
         )
         return each if {p, q} & self.inputs else each.sum(0)
+
+    def whole(self):
+        """All of J as one matrix: rows are all outputs of all samples, inputs have own columns."""
+        rows = []
+        for o in self.outputs:
+            columns = []
+            for p in self.names:
+                block = self.of[o, p]
+                if p in self.inputs:
+                    block = np.einsum("bip,bc->bicp", block, np.eye(self.count))
+                columns.append(block.reshape(block.shape[0] * block.shape[1], -1))
+            rows.append(np.concatenate(columns, axis=1))
+        return np.concatenate(rows)
+
+
+def hessian_of(loss, y, shape):
+    """Return `[B, m, m]` of a loss by the mathematics of its name."""
+    flat = y.reshape(-1, int(np.prod(shape)))
+    if loss == "mse":
+        return np.stack([np.eye(len(r)) for r in flat])
+    if loss == "poisson":
+        return np.stack([np.diag(np.exp(r)) for r in flat])
+    if loss == "binary_cross_entropy":
+        return np.stack([np.diag(1 / (2 + np.exp(r) + np.exp(-r))) for r in flat])
+    rows = y.reshape(len(flat), -1, shape[-1])
+    found = np.zeros((len(flat), *2 * (rows.shape[1], shape[-1])))
+    for b, t in np.ndindex(rows.shape[:2]):
+        p = np.exp(rows[b, t]) / np.exp(rows[b, t]).sum()
+        found[b, t, :, t, :] = np.diag(p) - np.outer(p, p)
+    return found.reshape(len(flat), *2 * (flat.shape[1],))

@@ -247,3 +247,14 @@ def test_what_depends_on_parameters_only_is_factorised_once_a_gradient(monkeypat
         monkeypatch.setattr(jac.module, name, counted)
     jac.gradient(x, np.zeros(7), 7.0, p)
     assert sorted(shapes) == [(n, (3, 3)) for n in ("_cholesky", "_inverse", "_log_determinant")]
+
+
+@pytest.mark.parametrize("before", [(), ("-c", WITHOUT_TORCH)], ids=["as_installed", "no_torch"])
+def test_an_lstm_and_attention_have_the_gradients_of_torch(tmp_path, before):
+    printed = run("sequence_layers.py", tmp_path, *before)
+    assert "G^h_tijk = δ_ti δ_jk + Σ_lp G^z_{t+1,i,j,l,p} U_lpk" in printed
+    torch = find_spec("torch") is not None and not before
+    confirmed = "value and gradients are PyTorch's" if torch else "by finite differences"
+    assert printed.count(confirmed) == 2
+    for gradient in ("U (4, 8, 8)", "b (4, 8)", "Q (4, 6, 24)", "W (24, 4, 6)"):
+        assert f"∂(u·y)/∂{gradient}" in printed

@@ -7,6 +7,7 @@ small and printed with its seed.
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from fuzz.laws import Fault, Refused, faults
@@ -16,6 +17,7 @@ from fuzz.strategies import sketch
 import symgrad as sg
 from symgrad.check import check as check_layer
 from symgrad.errors import SymgradError
+from symgrad.jacobians import Jacobians
 
 PROGRAMS = 300
 SLICE = 20
@@ -94,6 +96,29 @@ def test_nearly_all_random_layers_are_legal():
     assert refused <= 6
 
 
+def test_random_layers_have_ties_gathers_recurrences_and_tensor_outputs():
+    found = dict.fromkeys(("tied", "gather", "recurrence", "tensor", "several"), 0)
+    for seed in range(300):
+        text = sketch(seed).text
+        try:
+            program = check_layer(sg.layer(text))
+        except SymgradError:
+            continue
+        declared = r"^\w+: (?:param|input|const|index)"
+        body = "\n".join(line for line in text.split("\n") if not re.match(declared, line))
+        parameters = [a.name for a in program.arrays if a.role == "param"]
+        ranks = [
+            len([i for i in definition.indices if i != program.batch])
+            for definition in map(program.definition, program.outputs)
+        ]
+        found["tied"] += any(len(re.findall(rf"\b{n}\b", body)) > 1 for n in parameters)
+        found["gather"] += any(a.role == "index" for a in program.arrays)
+        found["recurrence"] += re.search(r"\[t: .*\] =", body) is not None
+        found["tensor"] += max(ranks) > 1
+        found["several"] += len(ranks) > 1
+    assert min(found.values()) >= 40, found
+
+
 def test_an_injected_fault_is_found_and_made_small(monkeypatch):
     from symgrad.compiled import Compiled
 
@@ -109,3 +134,35 @@ def test_an_injected_fault_is_found_and_made_small(monkeypatch):
         return fault is not None and fault.law == "vjp"
 
     assert len(shrink(text, fails)) < len(text) / 2
+
+
+PRODUCTS = {
+    "jvp": "Jacobians.jvp",
+    "vjp": "Jacobians.vjp",
+    "per_sample_vjp": "products per_sample_vjp",
+    "gram": "products gram",
+    "norm": "products norm",
+    "per_sample_dot": "products per_sample_dot",
+    "clipped_vjp": "products clipped_vjp",
+    "ggn": "products ggn",
+    "ggn_diagonal": "products ggn_diagonal",
+    "ggn_matvec": "products ggn_matvec",
+    "sqrt_ggn": "products sqrt_ggn",
+    "functional_variance": "products functional_variance",
+    "solve": "products solve",
+}
+
+
+@pytest.mark.parametrize("form", PRODUCTS)
+def test_an_injected_fault_in_any_product_is_found(monkeypatch, form):
+    right = getattr(Jacobians, form)
+
+    def wrong(*args, **kwargs):
+        found = right(*args, **kwargs)
+        if isinstance(found, dict):
+            return {n: 1.01 * g for n, g in found.items()}
+        return 1.01 * found
+
+    monkeypatch.setattr(Jacobians, form, wrong)
+    text = "x: input[n]\nt: index(m)\nW: param[m, n]\nz = tanh(W @ x)\ny = outer(z, W[t])\n"
+    assert broken(text, "params", 0).law.startswith(PRODUCTS[form])

@@ -15,6 +15,10 @@ SEEDS = range(5)
 """Each draws sizes 1 to 3, batches 1 to 3 and numbers of its own."""
 
 FINDINGS = {
+    "a step backwards sums over two axes of what it reads": (
+        "x: input[T, n]\nU: param[2, n, n]\nz[t: T] = U @ h[t - 1]\n"
+        "h[t: T] = tanh(z[t, 0]) * z[t, 1] + x[t]\n"
+    ),
     "a sum of what its index does not stand in is no view": (
         "U: param[m]\nc: const = 0.5\na: param\ny = tanh(sum[k: 3](a)) * U\n"
         "z[i] = exp(sum[k: 3](U[i])) + tanh(sum[k: 2](c))\nreturn y, z\n"

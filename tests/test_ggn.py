@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dense_forms import LAYERS, Dense, layer
+from dense_forms import LAYERS, Dense, hessian_of, layer
 from layers import arrays_for, sample
 
 import symgrad as sg
@@ -85,23 +85,6 @@ def test_gradients_make_the_empirical_fisher_matrix(case):
     one, J, D = case
     u, pairs = gradients(one, D)
     agree(one, J, D, None, pairs, u)
-
-
-def hessian_of(loss, y, shape):
-    """Return `[B, m, m]` of a loss by the mathematics of its name."""
-    flat = y.reshape(-1, int(np.prod(shape)))
-    if loss == "mse":
-        return np.stack([np.eye(len(r)) for r in flat])
-    if loss == "poisson":
-        return np.stack([np.diag(np.exp(r)) for r in flat])
-    if loss == "binary_cross_entropy":
-        return np.stack([np.diag(1 / (2 + np.exp(r) + np.exp(-r))) for r in flat])
-    rows = y.reshape(len(flat), -1, shape[-1])
-    found = np.zeros((len(flat), *2 * (rows.shape[1], shape[-1])))
-    for b, t in np.ndindex(rows.shape[:2]):
-        p = np.exp(rows[b, t]) / np.exp(rows[b, t]).sum()
-        found[b, t, :, t, :] = np.diag(p) - np.outer(p, p)
-    return found.reshape(len(flat), *2 * (flat.shape[1],))
 
 
 @pytest.mark.parametrize("loss", ["mse", "cross_entropy", "poisson", "binary_cross_entropy"])

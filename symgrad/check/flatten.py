@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Any, cast
 
 from symgrad.algebra.guards import branch
@@ -111,8 +112,8 @@ class Flattener:
     def fresh(self, wish: str = "") -> str:
         """Return a readable name that nothing else has."""
         wishes = (wish, *LETTERS) if wish else LETTERS
-        candidates = [*wishes, *(f"{wishes[0]}{n}" for n in range(1, 10000))]
-        name: str = next(c for c in candidates if c not in self.taken)
+        numbered = (f"{wishes[0]}{n}" for n in count(1))
+        name: str = next(c for c in chain(wishes, numbered) if c not in self.taken)
         self.taken.add(name)
         return name
 

@@ -236,7 +236,7 @@ def is_stack(product: Product) -> bool:
     return (
         p.fixed is not None
         and not p.batch
-        and len(p.columns) == 1
+        and len(p.columns) == len(p.inner) == 1
         and _lies_as(p.left, (*p.rows, *p.inner))
     )
 

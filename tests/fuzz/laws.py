@@ -1,8 +1,6 @@
 """What must hold of every layer: all forms agree, and agree with oracles that share nothing.
 
 text, wrt, seed -> faults
-A fault is (law, detail); the law's name is stable, so that a layer can be made small while it
-keeps breaking the same one.
 """
 
 from __future__ import annotations
@@ -10,10 +8,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from layers import Sample
 
 import symgrad as sg
 from symgrad import build
@@ -29,21 +27,16 @@ from symgrad.proof.interpret import evaluate_jacobian, interpret
 from symgrad.proof.sample import dim_names, draw_arrays, fits
 from symgrad.select import select
 
+from .faults import RTOL, Fault, same, say
+from .products import product_faults
+
 try:
     from fuzz.torch_oracle import Unsupported, torch_jacobians
 except ImportError:  # torch is absent
     torch_jacobians = None  # type: ignore[assignment]
 
-RTOL = 1e-9
-"""Between forms: each is a rearranged sum of at most a few thousand products."""
 LARGE = 20_000
 """Entries of a Jacobian beyond which a draw of sizes is too costly."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    law: str
-    detail: str
 
 
 class Refused(Exception):
@@ -95,7 +88,7 @@ def faults(
     second = derive(check(again), select(check(again), wrt))
     for j in second.jacobians[:1]:
         pair = (j.output, j.parameter)
-        if not _same(evaluate_jacobian(second, *pair, arrays), truth[pair]):
+        if not same(evaluate_jacobian(second, *pair, arrays), truth[pair]):
             found.append(Fault("round trip", "the Jacobian differs"))
     if torch_jacobians is not None:
         found += _torch(program, arrays, value, truth, names)
@@ -134,24 +127,6 @@ def _decent(array: Any) -> bool:
     return bool(np.all(np.isfinite(array)) and np.abs(array).max(initial=0.0) < 1e6)
 
 
-def _same(a: Any, b: Any, rtol: float = RTOL) -> bool:
-    a, b = np.asarray(a, float), np.asarray(b, float)
-    if a.shape != b.shape:
-        return False
-    bound = rtol * (np.abs(b) + np.abs(b).max(initial=0.0) + 1e-3)
-    return bool(np.all(np.abs(a - b) <= bound))
-
-
-def _say(a: Any, b: Any) -> str:
-    a, b = np.asarray(a, float), np.asarray(b, float)
-    if a.shape != b.shape:
-        return f"shape {a.shape}, expected {b.shape}"
-    with np.errstate(all="ignore"):
-        error = np.abs(a - b)
-    where = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), a.shape)
-    return f"at {tuple(map(int, where))}: {a[where]!r}, expected {b[where]!r}"
-
-
 def _forms(
     jac: Compiled, arrays: Mapping[str, Any], value: Mapping[str, Any],
     truth: Mapping[tuple[str, str], Any], rng: np.random.Generator,
@@ -165,8 +140,8 @@ def _forms(
     names = jac.wrt
 
     def expect(law: str, actual: Any, right: Any, where: str, rtol: float = RTOL) -> None:
-        if not _same(actual, right, rtol):
-            found.append(Fault(law, f"{where}: {_say(actual, right)}"))
+        if not same(actual, right, rtol):
+            found.append(Fault(law, f"{where}: {say(actual, right)}"))
 
     def spread(output: str) -> Any:
         definition = program.definition(output)
@@ -189,6 +164,7 @@ def _forms(
     vs = {n: rng.standard_normal(np.shape(arrays[n])) for n in names}
     totals = {o: np.zeros(np.shape(y)) for o, y in right.items()}
     back: dict[str, Any] = {}
+    largest: dict[tuple[str, str], float] = {}
     for pair, dense in truth.items():
         output, name = pair
         word = f"d{output}/d{name}"
@@ -205,6 +181,8 @@ def _forms(
         lookups |= {n: np.asarray(v) for n, v in J_values(block).items()}
         known = dict(block._done.sizes)
         expect("formula", rebuilt(block, dense.shape, lookups, known), dense, word)
+        terms = rebuilt(block, dense.shape, lookups, known, sign=np.abs)
+        largest[pair] = float(np.max(terms, initial=0.0))
         expect("compact", expanded(block, dense.shape, lookups, known), dense, word)
         flat = dense.reshape(
             (rows if batched else 1, us[output][0].size if batched else us[output].size, -1)
@@ -225,16 +203,6 @@ def _forms(
         expect("structured vjp", block.vjp(us[output]), summed, word)
         norm = np.sqrt((flat**2).sum((1, 2)))
         expect("structured norm", block.norm(), norm if batched else norm[0], word)
-        inner = np.einsum("bop,bqp->boq", flat, flat)
-        gram = block.gram(diagonal="batch")
-        expect("structured gram", gram, inner.reshape(gram.shape), word)
-        across = np.einsum("bop,cop->bco", flat, flat)
-        across = across * np.eye(len(flat))[:, :, None] if name in inputs else across
-        gram = block.gram(diagonal="out")
-        expect("structured gram", gram, across.reshape(gram.shape), word)
-        squares = (flat**2).sum(1) if name in inputs else (flat**2).sum((0, 1))
-        diagonal = block.ggn_diagonal()
-        expect("structured ggn_diagonal", diagonal, squares.reshape(diagonal.shape), word)
         v = vs[name].reshape((rows, -1)) if name in inputs else vs[name].reshape(-1)
         part = np.einsum("bop,bp->bo" if name in inputs else "bop,p->bo", flat, v)
         part = part.reshape(np.shape(right[output]))
@@ -268,6 +236,7 @@ def _forms(
         dense = getattr(jac, f"jac_{name}")(given)
         for output, a in zip(program.outputs, dense if several else (dense,), strict=True):
             expect("jac_θ", a, truth[output, name], f"d{output}/d{name}")
+    found += product_faults(Sample(jac.name, jac, given), J, largest, rng)
     if batched:
         one = {n: (a[0] if program.array(n).batched else a) for n, a in given.items()}
         single = jac.forward(one)
@@ -303,11 +272,11 @@ def _torch(
     found = []
     for output, expected in values.items():
         actual = np.broadcast_to(value[output], expected.shape)
-        if not _same(actual, expected):
-            found.append(Fault("torch value", f"{output}: {_say(actual, expected)}"))
+        if not same(actual, expected):
+            found.append(Fault("torch value", f"{output}: {say(actual, expected)}"))
     for pair, expected in jacobians.items():
-        if np.all(np.isfinite(expected)) and not _same(truth[pair], expected, 1e-8):
-            found.append(Fault("torch", f"d{pair[0]}/d{pair[1]}: {_say(truth[pair], expected)}"))
+        if np.all(np.isfinite(expected)) and not same(truth[pair], expected, 1e-8):
+            found.append(Fault("torch", f"d{pair[0]}/d{pair[1]}: {say(truth[pair], expected)}"))
     return found
 
 
@@ -325,11 +294,15 @@ def expanded(block: Any, shape: tuple[int, ...], lookups: Any, known: Mapping[st
     return _summed(structure, {"C": compact}, block.axes, shape, lookups, known)
 
 
-def rebuilt(block: Any, shape: tuple[int, ...], lookups: Any, known: Mapping[str, int]) -> Any:
-    """Return the dense array that the formula makes of the factors."""
+def rebuilt(
+    block: Any, shape: tuple[int, ...], lookups: Any, known: Mapping[str, int],
+    sign: Any = np.asarray,
+) -> Any:  # fmt: skip
+    """Return the dense array that the formula makes of the factors, or of their absolute values."""
     if block.formula == "0":
         return np.zeros(shape)
-    return _summed(block.formula, block.factors(), block.axes, shape, lookups, known)
+    factors = {n: sign(f) for n, f in block.factors().items()}
+    return _summed(block.formula, factors, block.axes, shape, lookups, known)
 
 
 def _summed(
