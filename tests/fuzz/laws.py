@@ -15,6 +15,7 @@ from layers import Sample
 
 import symgrad as sg
 from symgrad import build
+from symgrad.assemble import assemble
 from symgrad.check import check
 from symgrad.compiled import Compiled
 from symgrad.derive import derive
@@ -23,6 +24,7 @@ from symgrad.errors import InternalError, ShapeError, SymgradError, ValidationEr
 from symgrad.explain import explain
 from symgrad.forms import forms
 from symgrad.judge import compare
+from symgrad.judge_twice import compare_twice
 from symgrad.proof.interpret import evaluate_jacobian, interpret
 from symgrad.proof.sample import dim_names, draw_arrays, fits
 from symgrad.select import select
@@ -45,7 +47,7 @@ class Refused(Exception):
 
 def faults(
     text: str, wrt: Any, seed: int, *, compiled: bool = False, differences: bool = False,
-    explained: bool = False, exactly: bool = True,
+    explained: bool = False, exactly: bool = True, twice: bool = False,
 ) -> list[Fault]:  # fmt: skip
     """Return every law the layer breaks. Raises Refused if it is no legal layer."""
     rng = np.random.default_rng(seed)
@@ -103,7 +105,27 @@ def faults(
                 found.append(Fault("finite differences", str(error)))
         except ShapeError:
             pass  # no small sizes
-    return found
+    return [*found, *_second_order(program, selection, rng)] if twice else found
+
+
+def _second_order(program: Any, selection: Any, rng: np.random.Generator) -> list[Fault]:
+    """Hessians: against differences of Jacobians, sums and products against blocks."""
+    made = assemble(program, selection, 2)
+    source = emit(made, options={"functions": {}, "dims": {}, "order": 2})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        module = build.load(build.build(source.text, source.name), plain=True)
+    names = made.derivation.selection.names
+    try:
+        report = compare_twice(made, module, names, int(rng.integers(1 << 30)), 2, {}, exact=False)
+    except ValidationError as error:
+        missed = "no test point" in str(error)
+        return [] if missed else [Fault("second derivatives", str(error))]
+    except ShapeError:
+        return []  # no small sizes
+    if report is None or report.ok:
+        return []
+    return [Fault("second derivatives", str(report))]
 
 
 def _draw(program: Any, made: Any, rng: np.random.Generator) -> dict[str, Any]:
