@@ -7,7 +7,7 @@ Nothing is compiled by numba until a form is first called.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +25,8 @@ from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
 from symgrad.products.sides import Factored
 from symgrad.program import BATCH
+from symgrad.proof.sizes import sizes
+from symgrad.scatter import Placing
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Pass
 from symgrad.syntax import Layer
@@ -120,12 +122,53 @@ class Compiled:
         values = module._sweep(checked, sizes, dtype)
         done = Pass(module, checked, self._known(sizes), sizes, dtype, single, values)
         blocks = {
-            key: Block(Factored(self.name, structured, done, self._batched, is_input), words, done)
+            key: self._block(structured, words, is_input, done)
             for key, structured, words, is_input in self._table
         }
         outputs = tuple(self._value(o, values, done) for o in self.forms.program.outputs)
         several = len(outputs) > 1
         return Jacobians(outputs if several else outputs[0], blocks, several)
+
+    def _block(self, one: Structured, words: Caption, is_input: bool, done: Pass) -> Block:
+        placing = self._placing(one.jacobian.parameter, done.sizes)
+        factored = Factored(self.name, one, done, self._batched, is_input, placing)
+        return Block(factored, words, done)
+
+    def _placing(self, name: str, sizes: Mapping[str, int]) -> Placing:
+        array = self.forms.program.array(name)
+        assert array is not None
+        return Placing(self.name, array, self.forms.derivation.selection.region(name), sizes)
+
+    def take(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Return {θ: the selected part} of {θ: array}, for all θ that are given; copies.
+
+        Leading axes (samples, right-hand sides) stay. Raises ArgumentError for a name that is not
+        selected.
+        """
+        return {n: self._alone(n, arrays[n]).take(arrays[n]) for n in arrays}
+
+    def scatter(self, parts: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Return {θ: array} with the parts {θ: `[*lead, *part]`} in place of those of `arrays`.
+
+        `arrays` are left as they are; `J.scatter` has zeros in their place. Raises ArgumentError
+        for a name that is not selected, or has no array.
+        """
+        for name in parts:
+            if name not in arrays:
+                hint = "give the array that the part is put into, or use J.scatter"
+                raise ArgumentError(f"{self.name}.scatter: {name} is missing", hint=hint)
+        return {n: self._alone(n, arrays[n]).scatter(p, arrays[n]) for n, p in parts.items()}
+
+    def _alone(self, name: str, value: Any) -> Placing:
+        """Return how the part of an array lies in it, from its shape alone."""
+        array = self.forms.program.array(name)
+        if array is None or name not in self.wrt:
+            known = ", ".join(self.wrt)
+            raise ArgumentError(f"nothing called {name!r} is selected; there are {known}")
+        shape = np.shape(value)
+        own = shape[len(shape) - len(array.axes) :]
+        alone = replace(array, role="param")
+        return self._placing(name, sizes(replace(self.forms.program, arrays=(alone,)), {name: own}))
 
     @within_memory
     def gradient(

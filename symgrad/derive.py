@@ -43,7 +43,11 @@ def derive(program: Program, selection: Selection) -> Derivation:
         for parameter in selection.names:
             theta, terms = results[parameter]
             at = sweep.places.get(parameter, ())
-            jacobians.append(Jacobian(output, parameter, out, theta, terms, at))
+            whole = sweep.at[parameter] if at and selection.filled else ()
+            selected = parameter not in selection.zero
+            jacobians.append(
+                Jacobian(output, parameter, out, theta, terms, at, whole, selected)
+            )
     return Derivation(
         prepared, selection, tuple(adjoints), tuple(owners), tuple(jacobians), supply.serial
     )

@@ -65,12 +65,12 @@ def structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Struc
     first = _batch_of(derivation, jacobian)
     dense = Definition(
         names.new(f"J_{jacobian.parameter}"),
-        (*first, *jacobian.out, *jacobian.theta),
-        jacobian.terms,
+        (*first, *jacobian.out, *jacobian.axes),
+        jacobian.dense,
         written=False,
     )
     compact = None
-    if (tied or given) and jacobian.terms:
+    if (tied or given or jacobian.filling) and jacobian.terms:
         dropped = {d for d in shared if _tie_of(d, jacobian)[0] in mapping}
         dropped |= {d for d in shared if _given_by(d, jacobian)[0] in given}
         kept = tuple(

@@ -43,24 +43,27 @@ def caption(structured: Structured, batched: bool) -> Caption:
     sample = next(letter for letter in ("b", "s", "sample") if letter not in taken)
     alphabet = [letter for letter in ALPHABET if letter not in taken | {sample}]
     letters: dict[Index, str] = {_SAMPLE: sample}
-    for number, index in enumerate((*jacobian.out, *jacobian.theta)):
+    beside = tuple(i for i in jacobian.theta if i not in jacobian.axes)
+    for number, index in enumerate((*jacobian.out, *jacobian.axes, *beside)):
         letters[index] = alphabet[number] if number < len(alphabet) else f"i{number}"
     first = (sample,) if batched else ()
-    axes = (*first, *(letters[i] for i in (*jacobian.out, *jacobian.theta)))
+    axes = (*first, *(letters[i] for i in (*jacobian.out, *jacobian.axes)))
     kept = [*structured.free, *structured.untied]
     compact_axes = (*first, *(letters[i] for i in kept))
     if not jacobian.terms:
-        return Caption(
-            axes, f"0: {jacobian.output} does not depend on {jacobian.parameter}", "0", ()
-        )
-    deltas = [_delta(d.left, d.right, letters) for d in structured.shared]
+        why = f"{jacobian.output} does not depend on {jacobian.parameter}"
+        if not jacobian.selected:
+            why = f"{jacobian.parameter} is not selected"
+        return Caption(axes, f"0: {why}", "0", ())
+    filling = [_delta(d.left, d.right, letters) for d in jacobian.filling]
+    deltas = [*filling, *(_delta(d.left, d.right, letters) for d in structured.shared)]
     if deltas:
         structure = " * ".join((*deltas, f"C[{', '.join(compact_axes)}]"))
     else:
         structure = "no structural zeros"
     terms = []
     for term in structured.terms:
-        parts = [_delta(d.left, d.right, letters) for d in term.deltas]
+        parts = [*filling, *(_delta(d.left, d.right, letters) for d in term.deltas)]
         parts += [
             f"{f.label}[{', '.join(_letter(i, letters) for i in f.indices)}]" for f in term.factors
         ]
@@ -71,6 +74,7 @@ def caption(structured: Structured, batched: bool) -> Caption:
 def _read_in_positions(structured: Structured) -> set[str]:
     """Return the names of dims and index arrays that stand in deltas: no axis is called so."""
     deltas = [d for term in structured.terms for d in term.deltas]
+    deltas += structured.jacobian.filling
     places = [p for d in deltas for p in (d.left, d.right)]
     affines = [a for p in places for a in affine_of(p)]
     sizes = [Dim.of(d) for a in affines for d in (a.offset, *(c for _, c in a.terms))]

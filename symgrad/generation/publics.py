@@ -36,7 +36,7 @@ def publics(forms: Forms) -> list[str]:
 def form_names(forms: Forms, parameters: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the functions that some parameters have."""
     arrays = [a.name for a in forms.program.arrays]
-    sparse = {s.jacobian.parameter for s in forms.structured if s.shared}
+    sparse = {s.jacobian.parameter for s in forms.structured if s.sparse}
     return tuple(
         _form_name(p, suffix, arrays)
         for p in parameters
@@ -140,7 +140,7 @@ class Publics:
         """Return `jac_θ`, `jac_θ_compact` where there are zeros, and `jac_θ_factors`."""
         structured = self.of(parameter)
         texts = [self.expanded(parameter, structured, "dense", self.form_name(parameter, ""))]
-        if any(s.shared for s in structured):
+        if any(s.sparse for s in structured):
             name = self.form_name(parameter, "_compact")
             texts.append(self.expanded(parameter, structured, "compact", name))
         texts.append(self.factors(parameter, structured))
@@ -158,7 +158,7 @@ class Publics:
         for s in structured:
             words = caption(s, self.batched)
             if kind == "dense" or s.compact is None:
-                indices = (*s.jacobian.out, *s.jacobian.theta)
+                indices = (*s.jacobian.out, *s.jacobian.axes)
                 doc.append(f"Return d{s.jacobian.output}/d{parameter}, {self.shape(indices)}.")
                 doc.append(f"Entry [{', '.join(words.axes)}] = {words.formula}.")
             else:
@@ -289,7 +289,8 @@ class Publics:
         for name in self.forms.derivation.selection.names:
             array = next(a for a in self.arrays if a.name == name)
             single = "single" if array.batched else "False"
-            region = self.forms.derivation.selection.region(name)
+            selection = self.forms.derivation.selection
+            region = None if selection.filled else selection.region(name)
             part = array if region is None else replace(array, axes=region.axes)
             entries.append(f'    "{name}": ({self.array_shape(part)}, {single}),')
         return ["expected = {", *entries, "}", f"t = _tangents({tangents}, dtype, expected)"]
