@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Union, overload
 
 from symgrad import build as building
 from symgrad.assemble import assemble, derived
@@ -24,6 +24,7 @@ from symgrad.emit import Source, emit
 from symgrad.errors import ArgumentError, CodegenError, ShapeError, SymgradError
 from symgrad.explain import Explanation, explain
 from symgrad.form import Forms
+from symgrad.groups import Grouped, together
 from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
 from symgrad.load import is_path, load
@@ -112,10 +113,23 @@ def derive(
     return explain(derived(program, select(program, wrt, read.aliases), order))
 
 
+@overload
+def compile(
+    layer_: LayerLike, wrt: Wrt = ..., *, groups: None = None, **options: Any
+) -> Compiled: ...
+
+
+@overload
+def compile(
+    layer_: LayerLike, wrt: Wrt = ..., *, groups: Mapping[str, Wrt], **options: Any
+) -> Grouped: ...
+
+
 def compile(
     layer_: LayerLike,
     wrt: Wrt = "params",
     *,
+    groups: Mapping[str, Wrt] | None = None,
     functions: Mapping[str, Any] | None = None,
     dims: Dims | None = None,
     order: int = 1,
@@ -123,11 +137,12 @@ def compile(
     check: bool = True,
     check_domain: bool = False,
     recompute: str | Sequence[str] | None = None,
+    unselected: str = "drop",
     seed: int = 0,
     force: bool = False,
     batch_axis: int = 0,
     **beside: Any,
-) -> Compiled:
+) -> Compiled | Grouped:
     """Compile a layer to a module of kernels for its value and its Jacobians with respect to `wrt`.
 
     The module is written to `path`, or kept in the cache; with `check` its derivatives are
@@ -136,10 +151,14 @@ def compile(
     did not write is overwritten with `force` only. `check_domain` makes every call test the
     layer's asserts. `recompute` names definitions (or globs) that `vjp`, `vjp_per_sample`,
     `gradient` and `pullback` compute again on the way back instead of storing them, see
-    `symgrad.trade.trade`. `batch_axis=-1` is for samples in columns: inputs, outputs, `u` and all
-    results with a row for each sample then have the batch axis last, `[n, B]` and `[*out, *p, B]`;
-    other integers count among the axes of one sample. The module itself, `jac.source`, keeps it
-    first. `inputs`, `params`, `consts` and `name` may stand beside a text, as in `layer`.
+    `symgrad.trade.trade`. `wrt` may select parts of arrays, see `symgrad.select.select`; with
+    `unselected="zeros"` results have the shapes of whole arrays, with zeros for what is not
+    selected, and tangents have those shapes too. `groups`, {name: what `wrt` may be} in place of
+    `wrt`, gives a layer whose results are mappings of groups, see `symgrad.groups`.
+    `batch_axis=-1` is for samples in columns: inputs, outputs, `u` and all results with a row for
+    each sample then have the batch axis last, `[n, B]` and `[*out, *p, B]`; other integers count
+    among the axes of one sample. The module itself, `jac.source`, keeps it first. `inputs`,
+    `params`, `consts` and `name` may stand beside a text, as in `layer`.
     Raises any SymgradError.
     """
     read = layer(layer_, **beside_of(compile, beside))
@@ -151,7 +170,9 @@ def compile(
     _require_bound(program, read)
     batch_axis = whole(batch_axis, "batch_axis")
     require_axis(program, batch_axis)
-    made = assemble(program, select(program, wrt, read.aliases), order, check_domain=check_domain)
+    names, wrt = _grouped(program, read, wrt, groups, unselected)
+    selection = select(program, wrt, read.aliases, unselected)
+    made = assemble(program, selection, order, check_domain=check_domain)
     if order == 2:
         options["order"] = 2
     if recompute is not None:
@@ -169,9 +190,25 @@ def compile(
             file = target
             _report_beside(target, report)
     module = building.load(file)
-    names = made.derivation.selection.names
-    nouns = (source.text, source.captions, report, names, batch_axis)
-    return Compiled(read, made, module, file, *nouns)
+    every = made.derivation.selection.names
+    nouns = (source.text, source.captions, report, every, batch_axis)
+    done = Compiled(read, made, module, file, *nouns)
+    return done if groups is None else Grouped(done, names)
+
+
+def _grouped(
+    program: Program, read: Layer, wrt: Wrt, groups: object, unselected: str
+) -> tuple[dict[str, tuple[str, ...]], Wrt]:
+    """Return the arrays of each group, and what is selected; refuse what does not go together."""
+    if unselected not in ("drop", "zeros"):
+        message = f"unselected is {unselected!r}, expected 'drop' or 'zeros'"
+        raise ArgumentError(message, hint='as in unselected="zeros"')
+    if groups is None:
+        return {}, wrt
+    if wrt != "params" or unselected != "drop":
+        told = "wrt" if unselected == "drop" else "unselected"
+        raise ArgumentError(f"groups= and {told}= stand together", hint="give one of them")
+    return together(program, groups, read.aliases)
 
 
 def _report_beside(target: Path, report: Report | None) -> None:
@@ -183,7 +220,7 @@ def _report_beside(target: Path, report: Report | None) -> None:
 
 
 def check(
-    subject: LayerLike | Compiled,
+    subject: LayerLike | Compiled | Grouped,
     wrt: Wrt = "all",
     *,
     functions: Mapping[str, Any] | None = None,
@@ -207,12 +244,14 @@ def check(
             raise ArgumentError(message, hint="give it where the layer is compiled")
         compiled = compiled.select(wrt)
     else:
+        assert not isinstance(subject, (Compiled, Grouped))
         read = layer(subject, **beside_of(check, beside))
         fixed = _fixed(read, sizes_of(dims, read))
         compiled = compile(read, wrt, functions=functions, dims=fixed, check=False)
         dims = {name: size for name, size in (dims or {}).items() if name not in fixed}
     sizes = open_sizes(sizes_of(dims, compiled.layer), compiled.forms.program)
-    made, module, names = compiled.forms, compiled.module, compiled.wrt
+    made, module = compiled.forms, compiled.module
+    names = [n for n in compiled.wrt if n in made.derivation.selection.active]
     report = compare(made, module, names, seed, batch, sizes, exact=True)
     if not any(a.entries or a.kinks for a in report.agreements):
         shown = ", ".join(f"{name}={size}" for name, size in report.sizes[0])
@@ -256,8 +295,8 @@ def _fixed(read: Layer, sizes: Mapping[str, Dim]) -> dict[str, str]:
 
 def _made(subject: object) -> Compiled | None:
     """Return what is compiled already: a compiled layer, or what a generated file holds."""
-    if isinstance(subject, Compiled):
-        return subject
+    if isinstance(subject, (Compiled, Grouped)):
+        return subject if isinstance(subject, Compiled) else subject.compiled
     if isinstance(subject, os.PathLike):
         subject = os.fspath(subject)
     if not (isinstance(subject, str) and subject.endswith(".py") and "\n" not in subject):
@@ -281,9 +320,12 @@ def _from_module(path: str) -> Compiled:
         raise _damaged(path, f"it has no {missing[0]}")
     read = parse(str(module.LAYER), name=Path(path).stem)
     program, options = _program(read, module.OPTIONS["functions"], module.OPTIONS["dims"])
-    order, parts = module.OPTIONS.get("order", 1), module.OPTIONS.get("parts", {})
+    stated = module.OPTIONS
+    parts, names = stated.get("parts", {}), stated.get("selected", module.WRT)
+    wrt = {name: parts.get(name, True) for name in names}
+    selection = select(program, wrt, unselected=stated.get("unselected", "drop"))
+    order = stated.get("order", 1)
     options = {**options, "order": 2} if order == 2 else options
-    selection = select(program, {name: parts.get(name, True) for name in module.WRT})
     made = assemble(program, selection, order)
     again = module.OPTIONS.get("recompute")
     if again is not None:

@@ -28,6 +28,8 @@ from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
 from symgrad.products.sides import Factored
 from symgrad.program import Definition
+from symgrad.proof.sizes import sizes
+from symgrad.scatter import Placing
 from symgrad.second_pass import SecondOrder, own_copies
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Pass
@@ -127,6 +129,43 @@ class Compiled(SecondOrder):
         outputs = tuple(self._value(o, done.values, done) for o in self.forms.program.outputs)
         several = len(outputs) > 1
         return Jacobians(outputs if several else outputs[0], blocks, several)
+
+    def placing(self, name: str, sizes: Mapping[str, int]) -> Placing:
+        """Return what is selected of an array, and how long its dims are."""
+        array = self.forms.program.array(name)
+        assert array is not None
+        return Placing(self.name, array, self.forms.derivation.selection.region(name), sizes)
+
+    def take(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Return {θ: the selected part} of {θ: array}, for all θ that are given; copies.
+
+        Leading axes (samples, right-hand sides) stay. Raises ArgumentError for a name that is not
+        selected.
+        """
+        return {n: self._alone(n, arrays[n]).take(arrays[n]) for n in arrays}
+
+    def scatter(self, parts: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Return {θ: array} with the parts {θ: `[*lead, *part]`} in place of those of `arrays`.
+
+        `arrays` are left as they are; `J.scatter` has zeros in their place. Raises ArgumentError
+        for a name that is not selected, or has no array.
+        """
+        for name in parts:
+            if name not in arrays:
+                hint = "give the array that the part is put into, or use J.scatter"
+                raise ArgumentError(f"{self.name}.scatter: {name} is missing", hint=hint)
+        return {n: self._alone(n, arrays[n]).scatter(p, arrays[n]) for n, p in parts.items()}
+
+    def _alone(self, name: str, value: Any) -> Placing:
+        """Return how the part of an array lies in it, from its shape alone."""
+        array = self.forms.program.array(name)
+        if array is None or name not in self.wrt:
+            known = ", ".join(self.wrt)
+            raise ArgumentError(f"nothing called {name!r} is selected; there are {known}")
+        shape = np.shape(value)
+        own = shape[len(shape) - len(array.axes) :]
+        alone = replace(array, role="param")
+        return self.placing(name, sizes(replace(self.forms.program, arrays=(alone,)), {name: own}))
 
     @within_memory
     def gradient(
@@ -319,13 +358,14 @@ class Compiled(SecondOrder):
 
     def _blocks(self, done: Pass, names: Sequence[str]) -> dict[tuple[str, str], Block]:
         """Return the Jacobians with respect to some arrays."""
-        layer, batched = self.name, self._batched
-        rest = (self.batch_axis, self._definitions)
-        return {
-            key: Block(Factored(layer, structured, done, batched, is_input, *rest), words, done)
-            for key, structured, words, is_input in self._table
-            if key[1] in names
-        }
+        found = {}
+        for key, one, words, is_input in self._table:
+            if key[1] not in names:
+                continue
+            placing = self.placing(key[1], done.sizes)
+            common = (self._batched, is_input, placing, self.batch_axis, self._definitions)
+            found[key] = Block(Factored(self.name, one, done, *common), words, done)
+        return found
 
     def _doorwise(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
         """Return all arrays in declared order, defaults filled in."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symgrad.program import Definition, Index, Position, Program, Term
+from symgrad.program import Affine, Definition, Delta, Index, Position, Program, Term
 from symgrad.region import Region
 
 
@@ -16,12 +16,14 @@ from symgrad.region import Region
 class Selection:
     """What to differentiate with respect to, in declared order.
 
-    A name without a region means the whole array. Arrays in `zero` are not differentiated by:
-    their derivatives are zeros all the same.
+    A name without a region means the whole array. Where zeros are `filled` in, results have the
+    shape of the whole array, zero beside the selected part; arrays in `zero` are not selected at
+    all, and their derivatives are zeros.
     """
 
     names: tuple[str, ...]
     regions: tuple[Region, ...] = ()
+    filled: bool = False
     zero: frozenset[str] = frozenset()
 
     def region(self, name: str) -> Region | None:
@@ -41,7 +43,9 @@ class Jacobian:
     `out` and `theta` hold no batch index; `batched` says whether a batch axis comes first.
     Terms read forward definitions, declared arrays and `Derivation.adjoints`; each term is
     a sum over `bound` of deltas, guards and accesses or scalar functions of them.
-    Of a part of an array, `theta` are the part's axes and `at` their places in the whole.
+    Of a part of an array, `theta` are the part's axes and `at` their places in the whole. With
+    indices of the `whole` array it is zero beside the part. One that is not `selected` is zero
+    whatever the derivative is.
     A second derivative is by `parameter` and then by `beside`; `theta` has the axes of both, the
     first `split` are those of the parameter, and so has `at`, if it is not empty.
     """
@@ -52,14 +56,42 @@ class Jacobian:
     theta: tuple[Index, ...]
     terms: tuple[Term, ...]
     at: tuple[Position, ...] = ()
+    whole: tuple[Index, ...] = ()
+    selected: bool = True
     beside: str = ""
     split: int = 0
 
     @property
-    def axes(self) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+    def of_both(self) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
         """The axes of the parameter, and those of the other array of a second derivative."""
-        own = self.split if self.beside else len(self.theta)
-        return self.theta[:own], self.theta[own:]
+        own = self.split if self.beside else len(self.axes)
+        return self.axes[:own], self.axes[own:]
+
+    @property
+    def axes(self) -> tuple[Index, ...]:
+        """The axes of the parameter that results have."""
+        return self.whole or self.theta
+
+    @property
+    def filling(self) -> tuple[Delta, ...]:
+        """The deltas that put a part into its place in the whole; `theta` is summed over then."""
+        pairs = zip(self.whole, self.at, strict=True) if self.whole else ()
+        return tuple(Delta(Affine.of(i), p, inside=True) for i, p in pairs if p.bare != i)
+
+    @property
+    def dense(self) -> tuple[Term, ...]:
+        """Its terms over `out` and `axes`."""
+        return fill(self.terms, self.theta, self.filling)
+
+
+def fill(
+    terms: tuple[Term, ...], theta: tuple[Index, ...], filling: tuple[Delta, ...]
+) -> tuple[Term, ...]:
+    """Return terms over the indices of a part as terms over those of the whole."""
+    if not filling:
+        return terms
+    bound = tuple(i for i in theta if i.partial)
+    return tuple(Term((*bound, *t.bound), (*filling, *t.factors)) for t in terms)
 
 
 @dataclass(frozen=True, slots=True)

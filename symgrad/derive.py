@@ -59,7 +59,9 @@ def sweep_back(
         for parameter in selection.names:
             theta, terms = results[parameter]
             at = sweep.places.get(parameter, ())
-            jacobians.append(Jacobian(source, parameter, out, theta, terms, at))
+            whole = sweep.at[parameter] if at and selection.filled else ()
+            selected = parameter not in selection.zero
+            jacobians.append(Jacobian(source, parameter, out, theta, terms, at, whole, selected))
     return Derivation(
         program, selection, tuple(adjoints), tuple(owners), tuple(jacobians), supply.serial
     )

@@ -98,7 +98,7 @@ class Twice:
         if parameter != beside:
             other = self.ordered(output, beside, parameter)
             if _cost(other) < _cost(one):
-                second, first = other.axes
+                second, first = other.of_both
                 of_beside = self.first.jacobian(output, beside)
                 whole = len(of_beside.at or of_beside.theta) if other.at else 0
                 at = (*other.at[whole:], *other.at[:whole])
@@ -120,7 +120,9 @@ class Twice:
                     tied = tie(outputs_first(term, jacobian.out), jacobian.out, every)
                     terms.append(_in_order(tied, (*jacobian.out, *every)))
         split, at = len(jacobian.theta), self.places(jacobian, beside, theta)
-        return Jacobian(output, parameter, jacobian.out, every, tuple(terms), at, beside, split)
+        return Jacobian(
+            output, parameter, jacobian.out, every, tuple(terms), at, beside=beside, split=split
+        )
 
     def axes(self, name: str) -> tuple[Dim, ...]:
         """Return the axes of a selected array, or of the part that is selected of it."""

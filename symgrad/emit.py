@@ -121,9 +121,13 @@ def _key(pair: tuple[str, ...], several: bool) -> str | tuple[str, ...]:
 
 
 def parts_of(forms: Forms) -> dict[str, Any]:
-    """Return the parts of arrays that are selected, as an option that a module can hold."""
-    parts = {r.array: r.items for r in forms.derivation.selection.regions}
-    return {"parts": parts} if parts else {}
+    """Return what is selected of which arrays, as options that a module can hold."""
+    selection = forms.derivation.selection
+    parts = {r.array: r.items for r in selection.regions}
+    found: dict[str, Any] = {"parts": parts} if parts else {}
+    if selection.filled:
+        found |= {"unselected": "zeros", "selected": selection.active}
+    return found
 
 
 def _table(table: Table) -> str:

@@ -100,16 +100,22 @@ class Structured:
         return ", ".join(n for n in (self.jacobian.parameter, self.jacobian.beside) if n)
 
     @property
+    def sparse(self) -> bool:
+        """Whether some of it is zero by structure."""
+        return bool(self.shared or self.jacobian.filling)
+
+    @property
     def positions(self) -> tuple[Lookup, ...]:
         """The data by whose values deltas tie axes; `factors()` holds those arrays too."""
         deltas = [d for term in self.terms for d in term.deltas]
+        deltas += self.jacobian.filling if self.terms else ()
         ends = [p for d in deltas for p in (d.left, d.right)]
         return tuple(dict.fromkeys(lookup for p in ends for lookup in lookups_in(p)))
 
     @property
     def arrays(self) -> tuple[str, ...]:
         """The arrays that its terms read, positions that are data included."""
-        scalars = [f for term in self.jacobian.terms for f in term.factors]
+        scalars = [f for term in self.jacobian.dense for f in term.factors]
         return tuple(dict.fromkeys(a for s in scalars for a in arrays_of(s)))
 
 

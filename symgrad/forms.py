@@ -12,7 +12,7 @@ from symgrad.algebra.names import Names
 from symgrad.algebra.order import needed
 from symgrad.algebra.sweep import Sweep, own_indices
 from symgrad.algebra.tangents import tangents
-from symgrad.derivation import Derivation
+from symgrad.derivation import Derivation, fill
 from symgrad.form import Form, Forms, Result
 from symgrad.program import (
     Access,
@@ -20,6 +20,7 @@ from symgrad.program import (
     Apply,
     Array,
     Definition,
+    Delta,
     Number,
     Program,
     Supply,
@@ -103,6 +104,12 @@ def _seed_arrays(program: Program, names: Names) -> tuple[Array, ...]:
     return tuple(found)
 
 
+def _filling(sweep: Sweep, name: str) -> tuple[Delta, ...]:
+    """Return the deltas that put the part of an array that a sweep went to into its place."""
+    pairs = zip(sweep.at[name], sweep.places[name], strict=True)
+    return tuple(Delta(Affine.of(i), p, inside=True) for i, p in pairs if p.bare != i)
+
+
 def _vjp(derivation: Derivation, names: Names, supply: Supply, per_sample: bool) -> Form:
     program = derivation.program
     seeds = _seed_arrays(program, names)
@@ -121,6 +128,10 @@ def _vjp(derivation: Derivation, names: Names, supply: Supply, per_sample: bool)
     handed: list[Result] = []
     for name in derivation.selection.names:
         theta, sum_terms = results[name]
+        one = derivation.jacobian(program.outputs[0], name)
+        if one.whole:
+            filling = _filling(sweep, name)
+            sum_terms, theta = fill(sum_terms, theta, filling), sweep.at[name]
         array = program.array(name)
         assert array is not None
         with_batch = array.batched or (per_sample and any(a.batched for a in program.arrays))

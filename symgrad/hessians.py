@@ -134,7 +134,7 @@ class HessianBlock:
         jacobian = self._block.factored.structured.jacobian
         if not self._turned:
             return tuple(range(rank))
-        p, q = (len(axes) for axes in jacobian.axes)
+        p, q = (len(axes) for axes in jacobian.of_both)
         own = p + q + (len(jacobian.out) if out else 0)
         axis = self._block.batch_axis
         sampled = axis is not None and (out or apart or self._block.factored.is_input)

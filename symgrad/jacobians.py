@@ -5,7 +5,7 @@ Blocks -> Jacobians -> arrays
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from symgrad.errors import ArgumentError, MissingKeyError, similar
@@ -46,6 +46,11 @@ class Jacobians(Mapping[Key, Block]):
         self._by_pair = blocks
         self.selection = Selection({k: b.factored for k, b in blocks.items()})
 
+    def restricted(self, names: Collection[str]) -> Jacobians:
+        """Return those with respect to some arrays, from the same pass."""
+        blocks = {pair: b for pair, b in self._by_pair.items() if pair[1] in names}
+        return Jacobians(self.value, blocks, self._several)
+
     def __getitem__(self, key: Key) -> Block:
         try:
             return self._blocks[key]
@@ -70,6 +75,21 @@ class Jacobians(Mapping[Key, Block]):
         if len(lines) > SHOWN:
             lines[SHOWN - 1 :] = [f"... and {len(lines) - SHOWN + 1} more"]
         return "\n".join(lines)
+
+    def scatter(self, parts: Mapping[str, Any], base: Mapping[str, Any] | None = None) -> Any:
+        """Return {θ: array `[*lead, *p]`} with the parts {θ: `[*lead, *part]`} in their places.
+
+        Elsewhere is what `base`, {θ: array}, has there, or zero. Raises ArgumentError for a name
+        that is not selected, ShapeError for what does not fit.
+        """
+        found = {}
+        for name, part in parts.items():
+            if name not in self.selection.parameters:
+                known = ", ".join(self.selection.parameters)
+                raise ArgumentError(f"nothing called {name!r} is selected; there are {known}")
+            placing = self.selection.with_respect_to(name).placing
+            found[name] = placing.scatter(part, (base or {}).get(name, 0))
+        return found
 
     # ------------------------------------------------------------ products with vectors
 

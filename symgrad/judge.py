@@ -41,7 +41,7 @@ def validated(made: Forms, source: Source, seed: int) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         twin = building.load(file, plain=True)
-    names = made.derivation.selection.names
+    names = made.derivation.selection.active
     report = compare(made, twin, names, seed, 3, {}, exact=False)
     report.raise_if_failed(made.program.name)
     write_report(stored, report)
@@ -96,7 +96,7 @@ def compare(
         sizes=sizes,
         batch=batch,
         exactly=exactly if exact else None,
-        regions=derivation.selection.regions,
+        parts=derivation.selection,
     )
     if made.curvature is None:
         return report

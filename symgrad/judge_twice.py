@@ -73,7 +73,7 @@ def compare_twice(
 
     return validate(
         program, hessian_of, names, seed=seed, sizes=sizes, batch=batch,
-        exactly=exactly if exact else None, regions=derivation.selection.regions,
+        exactly=exactly if exact else None, parts=derivation.selection,
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def _entries(derivation: Derivation) -> int:
 
 def _exchanged(array: Any, jacobian: Jacobian) -> Any:
     """Return a second derivative with the axes of its two arrays exchanged."""
-    p, q = (len(axes) for axes in jacobian.axes)
+    p, q = (len(axes) for axes in jacobian.of_both)
     ahead = array.ndim - p - q
     order = (*range(ahead), *range(ahead + p, ahead + p + q), *range(ahead, ahead + p))
     return array.transpose(order)

@@ -6,11 +6,13 @@ array [*lead, *p] <-> [*lead, *part]
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from symgrad.errors import ArgumentError, ShapeError
 from symgrad.program import Array, Table
 from symgrad.region import Listed, Region, Stride
 
@@ -41,6 +43,55 @@ def scattered(
     full[...] = base
     full[(..., *places(region, sizes))] = part
     return full
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """What is selected of one array, and how long its dims are; without a region all of it is.
+
+    Errors speak of it by the name of the `layer`.
+    """
+
+    layer: str
+    array: Array
+    region: Region | None
+    sizes: Mapping[str, int]
+
+    def take(self, array: Any) -> Values:
+        """Return a copy of the part `[*lead, *part]` of an array `[*lead, *p]`."""
+        own = tuple(d.evaluate(self.sizes) for d in self.array.axes)
+        whole = self.checked(self.array.name, array, own)
+        return np.array(whole if self.region is None else taken(whole, self.region, self.sizes))
+
+    def scatter(self, part: Any, base: Any = 0) -> Values:
+        """Return an array `[*lead, *p]`: the part `[*lead, *part]`, and `base` elsewhere.
+
+        Raises ShapeError for what does not fit, ArgumentError for what is no array of numbers.
+        """
+        dims = self.array.axes if self.region is None else self.region.axes
+        shape = tuple(d.evaluate(self.sizes) for d in dims)
+        found = self.checked(f"the part of {self.array.name}", part, shape)
+        if self.region is None:
+            return np.array(found)
+        if np.ndim(base):
+            own = tuple(d.evaluate(self.sizes) for d in self.array.axes)
+            base = self.checked(self.array.name, base, own)
+            found = found.astype(np.result_type(found, base), copy=False)
+        return scattered(found, self.region, self.array, self.sizes, base)
+
+    def checked(self, name: str, value: Any, shape: tuple[int, ...]) -> Values:
+        """Return an array whose last axes are `shape`."""
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ArgumentError(f"{self.layer}: {name} is no array: {error}") from None
+        if array.dtype.kind not in "fiubc":
+            message = f"{self.layer}: {name} has dtype {array.dtype}, expected numbers"
+            raise ArgumentError(message)
+        if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
+            message = f"{self.layer}: {name} has shape {array.shape}, expected {shape}"
+            raise ShapeError(message, hint="axes of samples and others may stand before these")
+        return array
 
 
 def places(region: Region, sizes: Mapping[str, int]) -> tuple[Any, ...]:
@@ -85,4 +136,4 @@ def _grid(
     return along.reshape(shape)
 
 
-__all__ = ["numbers", "places", "scattered", "shape_of", "taken"]
+__all__ = ["Placing", "numbers", "places", "scattered", "shape_of", "taken"]

@@ -134,7 +134,8 @@ class _Call:
         for s in self.structured():
             key = (s.jacobian.output, *_names(s))
             is_input = bool(self.inputs & set(_names(s)))
-            factored = Factored(jac.name, s, done, batched, is_input, axis)
+            placing = jac.placing(s.jacobian.parameter, done.sizes)
+            factored = Factored(jac.name, s, done, batched, is_input, placing, axis)
             found[key] = Block(factored, jac.captions[key], done)
         return found
 

@@ -23,8 +23,16 @@ Wrt = Union[str, Sequence[str], Mapping[str, Any]]
 ROLES = {"params": ("param",), "inputs": ("input",), "all": ("input", "param")}
 
 
-def select(program: Program, wrt: Wrt = "params", aliases: Iterable[Alias] = ()) -> Selection:
+def select(
+    program: Program,
+    wrt: Wrt = "params",
+    aliases: Iterable[Alias] = (),
+    unselected: str = "drop",
+) -> Selection:
     """Return the selected arrays in declared order.
+
+    With `unselected="zeros"` all arrays of the roles that were selected are among them, those not
+    selected with zeros for derivatives, and parts have the shape of their arrays.
 
     `wrt` is a role ("params", "inputs", "all"), a name, a glob, or a list of names, globs and
     exclusions ("!c"; alone they take away from the parameters). `aliases` tell the dotted names
@@ -45,7 +53,11 @@ def select(program: Program, wrt: Wrt = "params", aliases: Iterable[Alias] = ())
         part = region(array, parts.get(name, True), new_name)
         if part is not None:
             found.append(part)
-    return Selection(names, tuple(found))
+    if unselected == "drop":
+        return Selection(names, tuple(found))
+    roles = {allowed[n] for n in names}
+    every = tuple(n for n, role in allowed.items() if role in roles)
+    return Selection(every, tuple(found), filled=True, zero=frozenset(every) - frozenset(names))
 
 
 def _parts(

@@ -51,7 +51,8 @@ def closed_forms(derivation: Derivation) -> tuple[ClosedForm, ...]:
     """Return the closed form of every Jacobian, in the derivation's order."""
     meanings = Meanings.of(derivation.program)
     supply = Supply(derivation.serial)
-    forms = [closed_form(derivation, j, meanings, supply) for j in derivation.jacobians]
+    selected = [j for j in derivation.jacobians if j.selected]
+    forms = [closed_form(derivation, j, meanings, supply) for j in selected]
     made = {d.name: d for form in forms for d in form.named}
     tidied = {n: _tidied(d, derivation.program, meanings, supply) for n, d in made.items()}
     return tuple(

@@ -98,7 +98,7 @@ class Block:
     def shape(self) -> tuple[int, ...]:
         """The shape of the dense array."""
         jacobian = self._structured.jacobian
-        own = tuple(self._size(i) for i in (*jacobian.out, *jacobian.theta))
+        own = tuple(self._size(i) for i in (*jacobian.out, *jacobian.axes))
         if self.batch_axis is None:
             return own
         return inserted(own, self._factored.count, self.batch_axis)
@@ -222,6 +222,21 @@ class Block:
             raise ValueError("a structured Jacobian becomes an array only by making one")
         dense = np.asarray(self.dense())  # of one sample of scalars it is a number
         return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    def take(self, array: Any) -> Values:
+        """Return the selected part `[*lead, *part]` of an array like θ, `[*lead, *p]`; a copy.
+
+        Raises ShapeError for an array that is not like θ.
+        """
+        return self._factored.placing.take(array)
+
+    def scatter(self, part: Any, base: Any = 0) -> Values:
+        """Return an array `[*lead, *p]` with `part`, `[*lead, *part]`, in its place in θ.
+
+        Elsewhere it is `base`, a number or an array like θ. Raises ShapeError for what does not
+        fit.
+        """
+        return self._factored.placing.scatter(part, base)
 
     # ------------------------------------------------------------ products with vectors
 

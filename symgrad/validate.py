@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symgrad.agreement import Agreement
+from symgrad.derivation import Selection
 from symgrad.errors import ArgumentError, InternalError, ValidationError
 from symgrad.program import Program
-from symgrad.proof.differences import Difference, differences
-from symgrad.proof.interpret import bind, interpret
+from symgrad.proof.differences import Difference
+from symgrad.proof.interpret import interpret
+from symgrad.proof.portions import Portion
 from symgrad.proof.run import Functions
 from symgrad.proof.sample import Kind, draw_arrays, draw_sizes
-from symgrad.proof.sizes import sizes as solved
 from symgrad.proof.trust import note, trusting
-from symgrad.region import Region
-from symgrad.scatter import scattered, shape_of
 
 Values = NDArray[Any]
 Jacobians = Mapping[tuple[str, str], Any]
@@ -40,6 +39,8 @@ FLOOR = 1e-15
 LARGE = 512
 """Arrays with more entries are tested along random directions."""
 DIRECTIONS = 4
+EVERYTHING = Selection(())
+"""Judges whole arrays."""
 KINDS: tuple[Kind, ...] = ("normal", "normal", "positive", "positive", "unit", "unit", "definite")
 """How the numbers of a point are drawn, from the first try to the last."""
 
@@ -147,12 +148,12 @@ def validate(
     points: int = 2,
     exactly: JacobianOf | None = None,
     functions: Functions | None = None,
-    regions: Sequence[Region] = (),
+    parts: Selection = EVERYTHING,
 ) -> Report:
     """Compare Jacobians `(output, parameter) -> [B, *out, *p]` with differences at random points.
 
     Later points have some dims of size 1. `exactly` is a second oracle: the closed form evaluated
-    in many digits at the first point. `regions` are the parts of arrays that are judged. Points
+    in many digits at the first point. `parts` tells which parts of arrays are judged. Points
     without finite value and slopes are drawn again. Raises ValidationError if there are none,
     or if a Jacobian has the wrong shape.
     """
@@ -164,7 +165,7 @@ def validate(
     for number in range(points):
         dims = draw_sizes(program, rng, sizes or {}, ones=number > 0)
         try:
-            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions, regions)
+            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions, parts)
             usable = number == 0 or _all_finite(point)
         except ValidationError:
             if number == 0:
@@ -172,7 +173,7 @@ def validate(
             usable = False
         if not usable:  # a size of 1 may leave the domain: a standard deviation of one element
             dims = draw_sizes(program, rng, sizes or {}, ones=False)
-            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions, regions)
+            point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions, parts)
         chosen.append(tuple(dims.items()))
         agreements = [_compare(point, o, p, rtol) for o in program.outputs for p in wrt]
         if exactly is not None and number == 0:
@@ -210,7 +211,7 @@ def _settled_point(
     sizes: Mapping[str, int],
     batch: int,
     functions: Functions | None,
-    regions: Sequence[Region],
+    parts: Selection,
 ) -> _Point:
     """Draw until value and slopes are finite and most differences settle.
 
@@ -223,7 +224,7 @@ def _settled_point(
         if not _finite(program, arrays, functions):
             continue
         try:
-            point = _differenced(program, arrays, jacobian_of, wrt, rng, functions, regions)
+            point = _differenced(program, arrays, jacobian_of, wrt, rng, functions, parts)
         except ArgumentError:  # a matrix without an inverse: no slope here
             continue
         if all(np.mean(d.settled) > 0.5 for d in point.slopes.values() if d.settled.size):
@@ -254,43 +255,26 @@ def _differenced(
     wrt: Sequence[str],
     rng: np.random.Generator,
     functions: Functions | None,
-    regions: Sequence[Region],
+    parts: Selection,
 ) -> _Point:
+    """Return the Jacobians to be judged and the numerical ones, along directions if too large."""
     slopes: dict[tuple[str, str], Difference] = {}
     directions: dict[str, Values] = {}
-    parts = {region.array: region for region in regions}
     for parameter in wrt:
         array = program.array(parameter)
         if array is None:
             raise InternalError(f"{parameter} is no array of {program.name}")
-        own = np.shape(arrays[parameter])[1 if array.batched else 0 :]
-        region, lengths = parts.get(parameter), {}
-        if region is not None:
-            lengths = _sizes(program, arrays)
-            own = shape_of(region, lengths)
-        rows = None
+        portion = Portion(program, array, arrays, parts.region(parameter), parts.filled)
+        own, rows = portion.shape, None
         if np.prod(own, dtype=np.int64) > LARGE:
             rows = rng.standard_normal((DIRECTIONS, *own))
-            directions[parameter] = rows
-        if region is not None:
-            count = int(np.prod(own, dtype=np.int64))
-            along = np.eye(count).reshape(count, *own) if rows is None else rows
-            moved = scattered(along, region, array, lengths)
-            found = differences(program, arrays, parameter, directions=moved, functions=functions)
-            if rows is None:
-                found = {output: made.split(own) for output, made in found.items()}
-        else:
-            found = differences(program, arrays, parameter, directions=rows, functions=functions)
+            directions[parameter] = portion.placed(rows) if parts.filled else rows
+        found = portion.slopes(rows, functions)
         slopes.update({(output, parameter): found[output] for output in program.outputs})
     # a copy each: what is judged must not be able to change what it is judged by
     copies = {name: np.array(a) if isinstance(a, np.ndarray) else a for name, a in arrays.items()}
     given = {key: np.asarray(value) for key, value in jacobian_of(copies).items()}
     return _Point(program, arrays, given, slopes, directions)
-
-
-def _sizes(program: Program, arrays: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sizes of the dims at a point."""
-    return solved(program, {n: a.shape for n, a in bind(program, arrays).items()})
 
 
 def _jacobian(point: _Point, output: str, parameter: str) -> Values:

@@ -9,7 +9,7 @@ from layers import arrays_for, compiled
 from recurrences import RECURRENCES
 
 import symgrad as sg
-from symgrad.errors import SelectionError, ShapeError
+from symgrad.errors import ArgumentError, SelectionError, ShapeError
 
 EXACT = {"rtol": 1e-10, "atol": 1e-11}
 """Two orders of summation of terms up to 1e4 that cancel to one differ by some 1e-12."""
@@ -353,3 +353,144 @@ def test_an_empty_batch_and_a_single_sample_have_parts_too():
     assert J["W"].shape == (3, 2, 4)
     assert J["x"].dense().shape == (3, 2)
     assert jac.vjp_per_sample(np.ones(4), W, b, np.ones(3))["x"].shape == (2,)
+
+
+def placed(array, part, shape, lead):
+    """Return zeros of `shape` behind `lead` axes of an array, the array at the part."""
+    array = np.asarray(array)
+    if part is True or not shape:
+        return array
+    full = np.zeros((*array.shape[:lead], *shape))
+    for at in np.ndindex(array.shape[:lead]):
+        full[at][part] = array[at]
+    return full
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_with_zeros_every_form_is_that_of_the_part_in_its_place(name):
+    drop = compiled(TEXTS[name])
+    arrays = arrays_for(drop, seed=5)
+    arrays = {n: abs(a) if a.dtype.kind == "f" else a for n, a in arrays.items()}
+    parts = parts_for(drop, arrays, 5)
+    drop, zeros = (compiled(TEXTS[name], parts, unselected=w) for w in ("drop", "zeros"))
+    program = drop.forms.program
+    shapes = {
+        a.name: np.shape(arrays[a.name])[1 if a.batched else 0 :]
+        for a in program.arrays if a.name in drop.wrt
+    }  # fmt: skip
+    several = len(program.outputs) > 1
+    rng = np.random.default_rng(5)
+    J, Z = drop.jacobian(arrays), zeros.jacobian(arrays)
+    values = J.value if several else (J.value,)
+    u = tuple(rng.normal(size=y.shape) for y in values)
+    u = u if several else u[0]
+    found = zeros.module.jacobian(*arrays.values())
+    for key, block in Z.items():
+        theta = key[1] if several else key
+        lead = block.ndim - len(shapes[theta])
+        expected = placed(J[key].dense(), parts[theta], shapes[theta], lead)
+        assert block.shape == expected.shape
+        np.testing.assert_allclose(block.dense(), expected, **EXACT)
+        np.testing.assert_allclose(found[key], expected, **EXACT)
+        if not block.structure.startswith("0:"):
+            np.testing.assert_array_equal(block.compact(), J[key].compact())
+    for form in ("vjp", "vjp_per_sample"):
+        ours, theirs = getattr(zeros, form)(arrays, u), getattr(drop, form)(arrays, u)
+        structured = Z.vjp(u) if form == "vjp" else Z.per_sample_vjp(u)
+        for theta in ours:
+            lead = ours[theta].ndim - len(shapes[theta])
+            expected = placed(theirs[theta], parts[theta], shapes[theta], lead)
+            np.testing.assert_allclose(ours[theta], expected, **EXACT)
+            np.testing.assert_allclose(structured[theta], expected, **EXACT)
+    full = {n: rng.normal(size=np.shape(arrays[n])) for n in zeros.wrt}
+    taken = {n: of(t, parts[n], len(shapes[n])) for n, t in full.items()}
+    three = (zeros.jvp(arrays, full), Z.jvp(full), drop.jvp(arrays, taken))
+    for ours, mine, theirs in zip(*(x if several else (x,) for x in three), strict=True):
+        np.testing.assert_allclose(ours, theirs, **EXACT)
+        np.testing.assert_allclose(mine, theirs, **EXACT)
+    if not several:
+        np.testing.assert_allclose(Z.gram(), J.gram(), **EXACT)
+    ours, theirs = Z.ggn_diagonal(), J.ggn_diagonal()
+    for theta in ours:
+        lead = ours[theta].ndim - len(shapes[theta])
+        expected = placed(theirs[theta], parts[theta], shapes[theta], lead)
+        np.testing.assert_allclose(ours[theta], expected, **EXACT)
+
+
+def test_what_is_not_selected_is_there_with_zeros():
+    """Zeros have the dtype of the results, and no line but the zeros serves them."""
+    jac = sg.compile(DENSE, {"W": np.s_[1:]}, unselected="zeros")
+    assert jac.wrt == jac.module.WRT == ("W", "b")
+    x, W, b = (np.ones(s, np.float32) for s in ((2, 4), (3, 4), 3))
+    J = jac.jacobian(x, W, b)
+    assert J["W"].shape == (2, 3, 3, 4)
+    assert J["W"].structure == "delta(j, l + 1) * delta(i, l + 1) * C[b, l, k]"
+    assert J["b"].structure == "0: b is not selected"
+    assert J["b"].dense().shape == (2, 3, 3)
+    assert J["b"].dense().dtype == np.float32
+    assert not J["b"].dense().any()
+    for found in (jac.vjp(x, W, b, x[:, :3]), jac.pullback(x, W, b)[1](x[:, :3])):
+        assert found["b"].dtype == np.float32
+        assert found["b"].shape == (3,)
+        assert not found["b"].any()
+        assert not found["W"][0].any()
+        assert found["W"][1:].all()
+    moved = jac.jvp(x, W, b, {"b": np.ones(3)})
+    assert not moved.any()
+    assert "∂b" not in jac.source.split('"""')[1].partition("Result")[2]
+    assert sg.check(jac).ok
+
+
+def test_only_arrays_of_the_roles_selected_are_filled_with_zeros():
+    assert compiled(DENSE, ["b"], unselected="zeros").wrt == ("W", "b")
+    assert compiled(DENSE, ["x"], unselected="zeros").wrt == ("x",)
+    assert compiled(DENSE, ["x", "b"], unselected="zeros").wrt == ("x", "W", "b")
+    with pytest.raises(ArgumentError, match="expected 'drop' or 'zeros'"):
+        compiled(DENSE, unselected="nan")
+
+
+def test_a_module_with_zeros_is_checked_from_its_file(tmp_path):
+    path = tmp_path / "zeros.py"
+    sg.compile(DENSE, {"b": [0, 3, 1]}, unselected="zeros", path=path)
+    report = sg.check(path)
+    assert report.ok
+    assert {a.parameter for a in report.agreements} == {"b"}
+
+
+def test_parts_are_taken_out_of_arrays_and_put_back():
+    rng = np.random.default_rng(0)
+    parts = {"W": np.s_[1:, [0, 3, 1]], "x": np.array([True, False, True, True])}
+    jac = compiled(DENSE, {**parts, "b": True})
+    x, W, b = (rng.normal(size=s) for s in ((2, 4), (3, 4), 3))
+    J = jac.jacobian(x, W, b)
+    taken = jac.take({"x": x, "W": W, "b": b})
+    np.testing.assert_array_equal(taken["W"], W[parts["W"]])
+    np.testing.assert_array_equal(taken["x"], x[:, parts["x"]])
+    np.testing.assert_array_equal(taken["b"], b)
+    assert not np.shares_memory(taken["b"], b)
+    step = {n: rng.normal(size=t.shape) for n, t in taken.items()}
+    moved = jac.scatter(step, {"x": x, "W": W, "b": b})
+    expected = W.copy()
+    expected[parts["W"]] = step["W"]
+    np.testing.assert_array_equal(moved["W"], expected)
+    np.testing.assert_array_equal(moved["x"][:, parts["x"]], step["x"])
+    np.testing.assert_array_equal(moved["x"][:, 1], x[:, 1])
+    zeros = J.scatter(step)
+    assert zeros["W"].shape == W.shape
+    assert np.count_nonzero(zeros["W"]) == step["W"].size
+    np.testing.assert_array_equal(J["W"].take(zeros["W"]), step["W"])
+    np.testing.assert_array_equal(J["W"].scatter(step["W"], base=W), expected)
+    np.testing.assert_array_equal(J["b"].scatter(step["b"]), step["b"])
+
+
+def test_what_cannot_be_scattered_is_refused():
+    jac = compiled(DENSE, {"W": np.s_[1:]})
+    J = jac.jacobian(np.ones((2, 4)), np.ones((3, 4)), np.ones(3))
+    with pytest.raises(ShapeError, match=r"the part of W has shape \(3, 4\), expected \(2, 4\)"):
+        J["W"].scatter(np.ones((3, 4)))
+    with pytest.raises(ShapeError, match=r"W has shape \(2, 4\), expected \(3, 4\)"):
+        J["W"].take(np.ones((2, 4)))
+    with pytest.raises(ArgumentError, match="nothing called 'b' is selected"):
+        J.scatter({"b": np.ones(3)})
+    with pytest.raises(ArgumentError, match="W is missing"):
+        jac.scatter({"W": np.ones((2, 4))}, {})

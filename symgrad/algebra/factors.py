@@ -70,12 +70,12 @@ def structure(derivation: Derivation, jacobian: Jacobian, names: Names) -> Struc
     name = "_".join(n for n in (jacobian.parameter, jacobian.beside) if n)
     dense = Definition(
         names.new(f"{'H' if jacobian.beside else 'J'}_{name}"),
-        (*first, *jacobian.out, *jacobian.theta),
-        jacobian.terms,
+        (*first, *jacobian.out, *jacobian.axes),
+        jacobian.dense,
         written=False,
     )
     compact = None
-    if (tied or given) and jacobian.terms:
+    if (tied or given or jacobian.filling) and jacobian.terms:
         dropped = {d for d in shared if _tie_of(d, jacobian)[0] in mapping}
         dropped |= {d for d in shared if _given_by(d, jacobian)[0] in given}
         kept = tuple(

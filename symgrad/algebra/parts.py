@@ -88,12 +88,18 @@ def _tied(factor: Scalar, index: Index, place: Position) -> Delta | None:
 
 
 def tangent_of(
-    access: Access, tangent: str, array: Array, region: Region, supply: Supply
+    access: Access,
+    tangent: str,
+    array: Array,
+    region: Region,
+    supply: Supply,
+    filled: bool,
 ) -> tuple[tuple[Index, ...], tuple[Scalar, ...], tuple[Delta, ...]]:
     """Return an element of the tangent of an array of which a part is selected.
 
     That is a sum over the indices of the part, of factors; `kept` are deltas that are structure:
-    they say where the element of the part stands in what reads it.
+    they say where the element of the part stands in what reads it. `filled` says that the tangent
+    has the shape of the whole, of which the part is read.
     """
     batch = access.at[:1] if array.batched else ()
     at = access.at[len(batch) :]
@@ -107,7 +113,8 @@ def tangent_of(
         else:
             same = there.bare is not None and there.bare.dim == index.dim
             deltas.append(Delta(there, place, inside=same))
-    positions = (*batch, *(read.get(i, Affine.of(i)) for i in part.theta))
+    wanted = part.at if filled else tuple(map(Affine.of, part.theta))
+    positions = (*batch, *(read.get(p.bare, p) if p.bare else p for p in wanted))
     bound = tuple(i for i in part.theta if i not in read)
     return bound, (Access(tangent, positions),), tuple(deltas)
 

@@ -29,15 +29,16 @@ def tangents(derivation: Derivation, names: Names, supply: Supply) -> Form:
     active = depends(program, selection.active)
     tangent = {
         n: names.new(f"t_{n}")
-        for n in (*selection.names, *(d.name for d in program.definitions))
+        for n in (*selection.active, *(d.name for d in program.definitions))
         if n in active
     }
+    tangent |= {n: names.new(f"t_{n}") for n in selection.names if n not in tangent}
     given = []
     for name in selection.names:
         array = program.array(name)
         assert array is not None
         region = selection.region(name)
-        axes = array.axes if region is None else region.axes
+        axes = array.axes if region is None or selection.filled else region.axes
         given.append(replace(array, name=tangent[name], axes=axes))
     definitions = _of_definitions(derivation, active, tangent, names, supply)
     results = []
@@ -72,7 +73,8 @@ def _of_definitions(
             steps[tangent[definition.name]] = definition.loop.index
         rule = Rule.of(definition, supply, names.new)
         if rule is not None and rule.body.kind in SOLVED:
-            given = _whole_tangents(derivation, rule, tangent, definitions, names, supply)
+            given = {n: t for n, t in tangent.items() if n in active}
+            given = _whole_tangents(derivation, rule, given, definitions, names, supply)
             definitions += solved_tangent(rule, tangent[definition.name], given)
             continue
         sweep = Sweep(program, derivation.selection, supply, names, prefix="t", shared=shared)
@@ -99,7 +101,7 @@ def _whole_tangents(
     definitions: list[Definition],
     names: Names,
     supply: Supply,
-) -> Mapping[str, str]:
+) -> dict[str, str]:
     """Return the names of tangents for a rule on whole matrices: those of parts become whole.
 
     Zeros stand where a part leaves something out.
@@ -113,7 +115,9 @@ def _whole_tangents(
         batch = (derivation.program.batch,) if array.batched else ()
         indices = (*batch, *own)
         at = tuple(Affine.of(i) for i in indices)
-        bound, factors, deltas = tangent_of(Access(name, at), tangent[name], array, region, supply)
+        read = Access(name, at)
+        filled = derivation.selection.filled
+        bound, factors, deltas = tangent_of(read, tangent[name], array, region, supply, filled)
         given[name] = names.new(f"t_{name}")
         term = Term(bound, (*factors, *deltas))
         definitions.append(Definition(given[name], indices, (term,), written=False))
@@ -129,6 +133,7 @@ def _pushed(
     array = derivation.program.array(access.array)
     if region is None or array is None:
         return contract(Term(partial.bound, (*partial.factors, Access(tangent, access.at))))
-    bound, factors, deltas = tangent_of(access, tangent, array, region, supply)
+    filled = derivation.selection.filled
+    bound, factors, deltas = tangent_of(access, tangent, array, region, supply, filled)
     term = Term((*partial.bound, *bound), (*partial.factors, *factors))
     return spent(term, deltas, partial.bound)

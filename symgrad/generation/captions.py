@@ -67,21 +67,24 @@ def caption(structured: Structured, batch_axis: int | None) -> Caption:
     jacobian = structured.jacobian
     named = _letters(structured)
     letters = _Letters(named, batch_axis)
-    axes = letters.with_batch([named[i] for i in (*jacobian.out, *jacobian.theta)])
+    axes = letters.with_batch([named[i] for i in (*jacobian.out, *jacobian.axes)])
     layout = _layout(structured, axes, named)
     kept = [named[i] for i in (*structured.free, *structured.untied)]
     compact_axes = letters.with_batch(kept)
     if not jacobian.terms:
-        nothing = f"0: {jacobian.output} does not depend on {jacobian.parameter}"
-        return Caption(axes, nothing, "0", (), layout)
-    deltas = [_delta(d.left, d.right, letters) for d in structured.shared]
+        why = f"{jacobian.output} does not depend on {structured.pair}"
+        if not jacobian.selected:
+            why = f"{jacobian.parameter} is not selected"
+        return Caption(axes, f"0: {why}", "0", (), layout)
+    filling = [_delta(d.left, d.right, letters) for d in jacobian.filling]
+    deltas = [*filling, *(_delta(d.left, d.right, letters) for d in structured.shared)]
     if deltas:
         structure = " * ".join((*deltas, f"C[{', '.join(compact_axes)}]"))
     else:
         structure = "no structural zeros"
     terms = []
     for term in structured.terms:
-        parts = [_delta(d.left, d.right, letters) for d in term.deltas]
+        parts = [*filling, *(_delta(d.left, d.right, letters) for d in term.deltas)]
         parts += [f"{f.label}[{', '.join(letters.axes(f.indices))}]" for f in term.factors]
         terms.append(" * ".join(parts))
     return Caption(axes, structure, " + ".join(terms), compact_axes, layout)
@@ -94,7 +97,8 @@ def _letters(structured: Structured) -> dict[Index, str]:
     sample = next(letter for letter in ("b", "s", "sample") if letter not in taken)
     alphabet = [letter for letter in ALPHABET if letter not in taken | {sample}]
     named: dict[Index, str] = {_SAMPLE: sample}
-    for number, index in enumerate((*jacobian.out, *jacobian.theta)):
+    inside = tuple(i for i in jacobian.theta if i not in jacobian.axes)
+    for number, index in enumerate((*jacobian.out, *jacobian.axes, *inside)):
         named[index] = alphabet[number] if number < len(alphabet) else f"i{number}"
     return named
 
@@ -103,7 +107,7 @@ def _layout(structured: Structured, axes: Sequence[str], named: Mapping[Index, s
     """Return what the axes are: `[b, i, j, k]: batch, then axes of y, then axes of W, ...`."""
     jacobian = structured.jacobian
     owners = {named[_SAMPLE]: "batch"}
-    own, others = jacobian.axes
+    own, others = jacobian.of_both
     again = " again" if jacobian.beside == jacobian.parameter else ""
     for array, indices in (
         (jacobian.output, jacobian.out),
@@ -121,6 +125,7 @@ def _layout(structured: Structured, axes: Sequence[str], named: Mapping[Index, s
 def _read_in_positions(structured: Structured) -> set[str]:
     """Return the names of dims and index arrays that stand in deltas: no axis is called so."""
     deltas = [d for term in structured.terms for d in term.deltas]
+    deltas += structured.jacobian.filling
     places = [p for d in deltas for p in (d.left, d.right)]
     affines = [a for p in places for a in affine_of(p)]
     sizes = [Dim.of(d) for a in affines for d in (a.offset, *(c for _, c in a.terms))]

@@ -36,7 +36,7 @@ def publics(forms: Forms) -> list[str]:
 def form_names(forms: Forms, parameters: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return the names of the functions that some parameters have, with those and the form."""
     arrays = [a.name for a in forms.program.arrays]
-    sparse = {s.jacobian.parameter for s in forms.structured if s.shared}
+    sparse = {s.jacobian.parameter for s in forms.structured if s.sparse}
     kinds = {"dense": "", "compact": "_compact", "factors": "_factors"}
     return {
         _form_name(p, suffix, arrays): (p, kind)
@@ -151,7 +151,7 @@ class Publics:
     ) -> list[str]:
         """Return the three functions of the same derivative of every output."""
         texts = [self.expanded(structured, "dense", named(""), sweep)]
-        if any(s.shared for s in structured):
+        if any(s.sparse for s in structured):
             texts.append(self.expanded(structured, "compact", named("_compact"), sweep))
         return [*texts, self.factors(structured, named("_factors"), sweep)]
 
@@ -167,7 +167,7 @@ class Publics:
         for s in structured:
             words = caption(s, 0 if self.batched else None)
             if kind == "dense" or s.compact is None:
-                indices = (*s.jacobian.out, *s.jacobian.theta)
+                indices = (*s.jacobian.out, *s.jacobian.axes)
                 doc.append(f"Return {s.title}, {self.shape(indices)}.")
                 doc.append(f"Entry [{', '.join(words.axes)}] = {words.formula}.")
             else:
@@ -308,7 +308,8 @@ class Publics:
         for name in self.forms.derivation.selection.names:
             array = next(a for a in self.arrays if a.name == name)
             single = "single" if array.batched else "False"
-            region = self.forms.derivation.selection.region(name)
+            selection = self.forms.derivation.selection
+            region = None if selection.filled else selection.region(name)
             part = array if region is None else replace(array, axes=region.axes)
             entries.append(f'    "{name}": ({self.array_shape(part)}, {single}),')
         return ["expected = {", *entries, "}", f"t = _tangents({tangents}, dtype, expected)"]

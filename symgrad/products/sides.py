@@ -8,7 +8,7 @@ themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from symgrad.form import FactoredTerm, Structured
 from symgrad.products.contract import contract
 from symgrad.products.terms import Axis, Place, Product, Tensor, Tie, Values, aligned, union
 from symgrad.program import BATCH, Affine, Definition, Index, Position
+from symgrad.scatter import Placing
 
 
 class Evaluated(Protocol):
@@ -87,8 +88,9 @@ class Rows:
 class Factored:
     """A Jacobian that forms take products with: its terms and the pass that evaluated them.
 
-    `layer` is the layer's name; `batch_axis` is where callers have the batch axis in their arrays;
-    `definitions` are those of the arrays that terms read.
+    `layer` is the layer's name; `placing` tells which part of the array it is about (the first
+    array of a second derivative); `batch_axis` is where callers have the batch axis in their
+    arrays; `definitions` are those of the arrays that terms read.
     """
 
     layer: str
@@ -96,6 +98,7 @@ class Factored:
     done: Evaluated
     batched: bool
     is_input: bool
+    placing: Placing
     batch_axis: int = 0
     definitions: Mapping[str, Definition] = field(default_factory=dict, repr=False)
 
@@ -122,7 +125,7 @@ class Factored:
     @property
     def theta(self) -> tuple[int, ...]:
         """The lengths of the parameter's own axes."""
-        return tuple(i.dim.evaluate(self.done.sizes) for i in self.structured.jacobian.theta)
+        return tuple(i.dim.evaluate(self.done.sizes) for i in self.structured.jacobian.axes)
 
     @property
     def title(self) -> str:
@@ -169,11 +172,27 @@ class Factored:
         elif batch is None:
             batch = rows.axis
         out = tuple(out) if out is not None else _new(jacobian.out, done)
-        theta = tuple(theta) if theta is not None else _new(jacobian.theta, done)
-        named = dict(zip((*jacobian.out, *jacobian.theta), (*out, *theta), strict=True))
+        theta = tuple(theta) if theta is not None else self.axes()
+        named = dict(zip((*jacobian.out, *jacobian.axes), (*out, *theta), strict=True))
+        if jacobian.whole:
+            inside = (i for i in jacobian.theta if i.partial)
+            named.update(zip(inside, theta[0].part, strict=True))
         reader = Reader(done, rows, batch, named)
-        products = tuple(reader.product(term) for term in self.structured.terms)
+        terms = self.structured.terms
+        terms = tuple(replace(t, deltas=(*jacobian.filling, *t.deltas)) for t in terms)
+        products = tuple(reader.product(term) for term in terms)
         return Side(products, batch, out, theta), reader
+
+
+    def axes(self) -> tuple[Axis, ...]:
+        """Return new axes of the parameter; those of a part go along where zeros are filled in."""
+        jacobian = self.structured.jacobian
+        if not jacobian.whole:
+            return _new(jacobian.theta, self.done)
+        part = _new([i for i in jacobian.theta if i.partial], self.done)
+        return tuple(
+            Axis(i.name, i.dim.evaluate(self.done.sizes), part=part) for i in jacobian.whole
+        )
 
 
 def _new(indices: Sequence[Index], done: Evaluated) -> tuple[Axis, ...]:

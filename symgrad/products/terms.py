@@ -22,12 +22,14 @@ Values = NDArray[Any]
 class Axis:
     """An index with its length; two axes are equal only if they are the same.
 
-    `samples` says that it runs along the batch.
+    `samples` says that it runs along the batch. Of an array of which a part is selected, `part`
+    are the axes of the part.
     """
 
     name: str
     size: int
     samples: bool = False
+    part: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

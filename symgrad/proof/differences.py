@@ -54,15 +54,6 @@ class Difference:
     error: Values
     kinks: Values
 
-    def split(self, own: tuple[int, ...]) -> Difference:
-        """Return slopes along directions, the last axis, as slopes along axes of these lengths."""
-        return Difference(
-            *(
-                values.reshape(*values.shape[:-1], *own)
-                for values in (self.jacobian, self.error, self.kinks)
-            )
-        )
-
     @property
     def settled(self) -> Values:
         """Where the numerical slope may be held against another one."""

@@ -65,8 +65,8 @@ def evaluate_jacobian(
         run = _start(program, arrays, precision, functions)
         run.run(expand((*program.definitions, *derivation.adjoints), program.declared), {})
         batched = any(array.batched for array in program.arrays)
-        axes = (*((program.batch,) if batched else ()), *jacobian.out, *jacobian.theta)
-        return run.terms(expand_terms(jacobian.terms, program.declared), axes)
+        axes = (*((program.batch,) if batched else ()), *jacobian.out, *jacobian.axes)
+        return run.terms(expand_terms(jacobian.dense, program.declared), axes)
 
 
 def interpret_terms(

@@ -358,7 +358,7 @@ def _reads(definition: Definition) -> tuple[str, ...]:
 
 def _active(derivation: Derivation) -> frozenset[str]:
     """Return the arrays through which the selected derivatives flow."""
-    active = set(derivation.selection.names)
+    active = set(derivation.selection.active)
     for definition in derivation.program.definitions:
         if not definition.frozen and active & set(_reads(definition)):
             active.add(definition.name)

@@ -1,0 +1,162 @@
+"""Several selections evaluated together: one forward pass, and a result for each group.
+
+Compiled, {group: names} -> Grouped -> {group: what that selection alone gives}
+A group may share arrays with another; of each array they select the same part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.compiled import Compiled
+from symgrad.errors import ArgumentError, SelectionError, similar
+from symgrad.jacobians import Jacobians
+from symgrad.program import Program
+from symgrad.select import select
+from symgrad.syntax import Alias
+
+
+def together(
+    program: Program, groups: object, aliases: Iterable[Alias]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
+    """Return the arrays of each group, and the selection of all of them together.
+
+    Each group is what `wrt` may be. Raises ArgumentError for what is no mapping of groups,
+    SelectionError for a group that selects nothing, or another part of an array than the others.
+    """
+    if not isinstance(groups, Mapping) or not groups:
+        hint = 'as in groups={"slow": ["kernel.*"], "fast": ["q_*"]}'
+        raise ArgumentError("groups must be a mapping of names to selections", hint=hint)
+    aliases = tuple(aliases)
+    names: dict[str, tuple[str, ...]] = {}
+    parts: dict[str, tuple[str, Any]] = {}
+    for group, wrt in groups.items():
+        if not isinstance(group, str):
+            hint = "groups are called by names"
+            raise ArgumentError(f"groups has the key {group!r}, expected a name", hint=hint)
+        chosen = select(program, wrt, aliases)
+        names[group] = chosen.names
+        for name in chosen.names:
+            region = chosen.region(name)
+            part = True if region is None else region.items
+            first, known = parts.setdefault(name, (group, part))
+            if known != part:
+                message = f"groups {first} and {group} select different parts of {name}"
+                raise SelectionError(message, hint="compile them apart, or select the same part")
+    return names, {name: part for name, (_, part) in parts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A compiled layer whose results are mappings of groups.
+
+    `compiled` is the layer with the arrays of all groups; `groups` are the arrays of each.
+    """
+
+    compiled: Compiled
+    groups: Mapping[str, tuple[str, ...]]
+
+    def __repr__(self) -> str:
+        shown = "; ".join(f"{group}: {', '.join(names)}" for group, names in self.groups.items())
+        return f"Grouped({self.compiled.name}: {shown})"
+
+    @property
+    def source(self) -> str:
+        """The text of the module."""
+        return self.compiled.source
+
+    def __getitem__(self, group: str) -> Compiled:
+        """Return the layer with the arrays of one group; nothing is compiled."""
+        return self.compiled.select(list(self.groups[self._known(group)]))
+
+    def forward(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Return the output `[B, *out]`, or a tuple of them."""
+        return self.compiled.forward(*args, **kwargs)
+
+    def jacobian(self, /, *args: Any, **kwargs: Any) -> GroupedJacobians:
+        """Return {group: Jacobians} from one pass; nothing dense is built."""
+        whole = self.compiled.jacobian(*args, **kwargs)
+        return GroupedJacobians(whole, self.groups)
+
+    def gradient(self, /, *args: Any, **kwargs: Any) -> dict[str, dict[str, Any]]:
+        """Return {group: {θ: gradient}}, see `Compiled.gradient`."""
+        return self._split(self.compiled.gradient(*args, **kwargs))
+
+    def vjp(self, /, *args: Any, **kwargs: Any) -> dict[str, dict[str, Any]]:
+        """Return {group: {θ: Σ_b Σ_out u · J}}; the last argument is u `[B, *out]`."""
+        return self._split(self.compiled.vjp(*args, **kwargs))
+
+    def vjp_per_sample(self, /, *args: Any, **kwargs: Any) -> dict[str, dict[str, Any]]:
+        """Return {group: {θ: Σ_out u · J for every sample}}; the last argument is u."""
+        return self._split(self.compiled.vjp_per_sample(*args, **kwargs))
+
+    per_sample_vjp = vjp_per_sample
+
+    def pullback(
+        self, /, *args: Any, **kwargs: Any
+    ) -> tuple[Any, Callable[[Any], dict[str, dict[str, Any]]]]:
+        """Return the output and `pull`: u `[B, *out]` -> {group: {θ: Σ u · J}}."""
+        value, back = self.compiled.pullback(*args, **kwargs)
+
+        def pull(u: Any) -> dict[str, dict[str, Any]]:
+            return self._split(back(u))
+
+        return value, pull
+
+    def jvp(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return {group: J t} for {group: {θ: tangent}}, the last argument, from one pass.
+
+        Missing tangents are zero. Raises ArgumentError for a group or an array there is none of.
+        """
+        if "tangents" in kwargs:
+            tangents = kwargs.pop("tangents")
+        else:
+            *args, tangents = args or (None,)  # type: ignore[assignment]
+        if not isinstance(tangents, Mapping):
+            hint = "as in {group: {name: array}}"
+            raise ArgumentError("tangents must be a mapping of groups", hint=hint)
+        for group in tangents:
+            self._known(group)
+        found = self.jacobian(*args, **kwargs)
+        return {group: found[group].jvp(tangents.get(group, {})) for group in self.groups}
+
+    def _split(self, found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return results by group; one that two groups have is a copy in the second."""
+        seen: set[str] = set()
+        result: dict[str, dict[str, Any]] = {}
+        for group, names in self.groups.items():
+            result[group] = {n: found[n].copy() if n in seen else found[n] for n in names}
+            seen |= set(names)
+        return result
+
+    def _known(self, group: Any) -> str:
+        if group in self.groups:
+            return str(group)
+        near = similar(group, self.groups) if isinstance(group, str) else None
+        hint = f"did you mean {near!r}?" if near else f"there are {', '.join(self.groups)}"
+        raise ArgumentError(f"there is no group {group!r}", hint=hint)
+
+
+class GroupedJacobians(Mapping[str, Jacobians]):
+    """{group: Jacobians} of one call; `value` is the output of the same pass."""
+
+    def __init__(self, whole: Jacobians, groups: Mapping[str, tuple[str, ...]]) -> None:
+        self.value = whole.value
+        self._groups = {group: whole.restricted(names) for group, names in groups.items()}
+
+    def __getitem__(self, group: str) -> Jacobians:
+        return self._groups[group]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{group}:\n{found!r}" for group, found in self._groups.items())
+
+
+__all__ = ["Grouped", "GroupedJacobians", "together"]
