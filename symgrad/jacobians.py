@@ -15,10 +15,8 @@ from symgrad.products.flat import Vec
 from symgrad.products.kronecker import Kronecker
 from symgrad.products.linear import jvp, vjp
 from symgrad.products.newton import diagonals, ggn, matvec, roots
-from symgrad.products.operators import ggn_operator, jacobian_operator
 from symgrad.products.selection import Diagonal, Selection, clipping, gram, norm, per_sample_dot
 from symgrad.products.solve import solve
-from symgrad.products.sparse import to_scipy
 from symgrad.products.terms import Values
 from symgrad.products.variance import variances
 from symgrad.structured import Block
@@ -316,6 +314,8 @@ class Jacobians(Mapping[Key, Block]):
         (`structure`) is stored, whatever its value; it is made from the factors, never from the
         dense array. Raises MissingExtraError where SciPy is not installed.
         """
+        from symgrad.products.sparse import to_scipy
+
         return to_scipy(self.selection, format, vec)
 
     def as_linear_operator(self, vec: Vec = "C") -> Any:
@@ -324,6 +324,8 @@ class Jacobians(Mapping[Key, Block]):
         Rows and columns are those of `to_scipy`. Products with a matrix take all its columns at
         once. Raises MissingExtraError where SciPy is not installed.
         """
+        from symgrad.products.operators import jacobian_operator
+
         return jacobian_operator(self.selection, vec)
 
     def ggn_operator(
@@ -334,6 +336,8 @@ class Jacobians(Mapping[Key, Block]):
         For cg and eigsh; vectors are those of `flatten`. See `ggn` for H and u; an array H must
         be symmetric (hermitian). Raises ArgumentError, MissingExtraError.
         """
+        from symgrad.products.operators import ggn_operator
+
         return ggn_operator(self.selection, H, u, damping, vec)
 
     def _vectors(self, u: Any) -> list[Values]:

@@ -26,11 +26,9 @@ from symgrad.products.flat import Vec, matrix
 from symgrad.products.kronecker import Kronecker, kfac
 from symgrad.products.linear import jvp, vjp
 from symgrad.products.newton import diagonals, ggn, matvec, roots
-from symgrad.products.operators import jacobian_operator
 from symgrad.products.selection import Diagonal, Selection, clipping, gram, norm, per_sample_dot
 from symgrad.products.sides import Factored
 from symgrad.products.solve import solve
-from symgrad.products.sparse import to_scipy
 from symgrad.products.terms import Values
 from symgrad.products.variance import variances
 from symgrad.program import BATCH, Index
@@ -362,10 +360,14 @@ class Block:
 
         Sample by sample, rows and columns as in `matrix`; `Jacobians.to_scipy` tells the rest.
         """
+        from symgrad.products.sparse import to_scipy
+
         return to_scipy(self.alone, format, vec)
 
     def as_linear_operator(self, vec: Vec = "C") -> Any:
         """Return a `scipy.sparse.linalg.LinearOperator` with the rows and columns of `to_scipy`."""
+        from symgrad.products.operators import jacobian_operator
+
         return jacobian_operator(self.alone, vec)
 
     @property

@@ -374,6 +374,7 @@ def test_importing_symgrad_and_taking_products_imports_no_scipy():
         "J = jac.jacobian(np.ones((2, 3)), np.ones((4, 3)), np.ones(4))\n"
         "J.matrix(), J.gram()\n"
         "assert 'scipy.sparse' not in sys.modules\n"
+        "assert 'symgrad.products.sparse' not in sys.modules\n"
         "J.to_scipy()\n"
         "assert 'scipy.sparse' in sys.modules\n"
     )
