@@ -6,7 +6,7 @@ Nothing is compiled by numba until a form is first called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
+from symgrad.chunks import chunks, in_pieces
 from symgrad.costs.plan import Plan, planned
 from symgrad.errors import ArgumentError, ShapeError, similar
 from symgrad.form import Forms, Structured
@@ -26,6 +27,7 @@ from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
 from symgrad.products.sides import Factored
 from symgrad.program import BATCH
+from symgrad.room import Room
 from symgrad.select import Wrt, choose
 from symgrad.structured import Block, Pass
 from symgrad.syntax import Layer
@@ -44,6 +46,7 @@ class Compiled:
     captions: Mapping[tuple[str, str], Caption]
     report: Report | None
     wrt: tuple[str, ...]
+    room: Room = field(init=False, repr=False, compare=False)
     _batched: bool = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
     _read: frozenset[str] = field(init=False, repr=False)
@@ -54,6 +57,7 @@ class Compiled:
     def __post_init__(self) -> None:
         """Look up once what every call needs."""
         program = self.forms.program
+        self.room = Room(self.forms, self.wrt, self.module)
         inputs = {a.name for a in program.arrays if a.role == "input"}
         self._batched = any(a.batched for a in program.arrays)
         self._sizes = tuple(size_dims(program))
@@ -106,6 +110,7 @@ class Compiled:
         )
 
     @within_memory
+    @in_pieces
     def forward(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the output `[B, *out]`, or a tuple of them."""
         arrays, keywords, _ = self._bind("forward", args, kwargs)
@@ -129,6 +134,7 @@ class Compiled:
         return Jacobians(outputs if several else outputs[0], blocks, several)
 
     @within_memory
+    @in_pieces
     def gradient(
         self,
         /,
@@ -178,11 +184,13 @@ class Compiled:
         return value, pull
 
     @within_memory
+    @in_pieces
     def vjp(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_b Σ_out u · J}; the last argument is u `[B, *out]`."""
         return self._selected(self.module.vjp, "vjp", args, kwargs)
 
     @within_memory
+    @in_pieces
     def vjp_per_sample(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_out u · J for every sample, `[B, *p]`}; the last argument is u."""
         return self._selected(self.module.vjp_per_sample, "vjp_per_sample", args, kwargs)
@@ -190,6 +198,7 @@ class Compiled:
     per_sample_vjp = vjp_per_sample
 
     @within_memory
+    @in_pieces
     def jvp(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return J t; the last argument is a mapping of tangents, missing ones are zero."""
         arrays, keywords, extra = self._bind("jvp", args, kwargs, ("tangents",))
@@ -202,6 +211,14 @@ class Compiled:
                 f"{self.name}.jvp: no tangent for {unknown[0]!r}; expected some of {known}"
             )
         return self.module.jvp(*arrays, extra[0], **keywords)
+
+    def chunks(self, /, *args: Any, **kwargs: Any) -> Iterator[tuple[slice, Jacobians]]:
+        """Return an iterator over (rows, Jacobians) of `size=` samples at a time.
+
+        `for rows, J in jac.chunks(x, W, b, size=64): total += J.vjp(u[rows])["W"]`. The word moves
+        aside (`size_`) where the layer has an array of that name.
+        """
+        return chunks(self, args, kwargs)
 
     def plan(
         self,
@@ -231,10 +248,11 @@ class Compiled:
     # ------------------------------------------------------------ arguments
 
     @within_memory
+    @in_pieces
     def _form(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         word = own_name("out", [a.name for a in self.forms.program.arrays])
         out = {word: kwargs.pop(word)} if word in kwargs else {}
-        arrays, keywords, _ = self._bind(name, args, kwargs)
+        arrays, keywords, _ = self._bind(name, args, kwargs, room=not out)
         if out and name.rstrip("_").endswith("_factors"):
             raise ArgumentError(f"{self.name}.{name} takes no {word}: factors are not copied")
         return getattr(self.module, name)(*arrays, **keywords, **out)
@@ -252,11 +270,14 @@ class Compiled:
         args: Sequence[Any],
         kwargs: dict[str, Any],
         extra_names: Sequence[str] = (),
+        *,
+        room: bool = True,
     ) -> tuple[list[Any], dict[str, Any], list[Any]]:
         """Return positional arrays, keyword-only ones, and what follows them.
 
         Arrays come in declared order, by keyword, or as one mapping after the positional ones.
-        Raises ArgumentError naming what is missing, doubled or unknown.
+        Raises ArgumentError naming what is missing, doubled or unknown; with `room` TooLargeError
+        where memory cannot hold what the form needs.
         """
         where = f"{self.name}.{form}"
         declared = self.forms.program.arrays
@@ -286,6 +307,8 @@ class Compiled:
         keywords = {
             a.name: given[a.name] for a in declared if a.default is not None and a.name in given
         }
+        if room:
+            self.room.require(form, given)
         return [given[n] for n in order], keywords, tail
 
     def _doorwise(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:

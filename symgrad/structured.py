@@ -18,7 +18,7 @@ import numpy as np
 from symgrad import build as building
 from symgrad.errors import ArgumentError
 from symgrad.generation.captions import Caption
-from symgrad.memory import within_memory
+from symgrad.memory import require_results, within_memory
 from symgrad.products.curvature import curvature
 from symgrad.products.evaluate import handed
 from symgrad.products.kronecker import Kronecker, kfac
@@ -308,6 +308,8 @@ class Block:
 
     def _expand(self, kind: str, out: Values | None) -> Values:
         done = self._done
+        if out is None and kind == "dense":
+            require_results(done.module, kind, [self.shape], done.dtype.itemsize, self._title)
         driver = getattr(done.module, f"_{kind}_{self._structured.key}")
         result: Values = driver(
             done.arrays, done.size_tuple, done.dtype, done.values, done.single, out

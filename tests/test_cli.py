@@ -660,7 +660,8 @@ def test_progress_shows_on_a_terminal_and_nowhere_else():
     import pty
 
     script = (
-        "import time; from symgrad.commands import _working\nwith _working('deriving'): time.sleep(.3)"
+        "import time; from symgrad.commands import _working\n"
+        "with _working('deriving'): time.sleep(.3)"
     )
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm"}

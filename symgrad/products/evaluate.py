@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.memory import require_results
 from symgrad.products.contract import contract
 from symgrad.products.eliminate import eliminate
 from symgrad.products.sides import Evaluated, Rows, Side
@@ -95,8 +96,10 @@ def filled(
     """
     outward = tuple(s for n, s in enumerate(shape) if n not in single)
     arrays = (*read, *(a for a in done.values.values() if isinstance(a, np.ndarray)))
-    module = done.module
-    array, copied = module._result(name, out, outward, np.dtype(dtype or done.dtype), False, arrays)
+    module, kind = done.module, np.dtype(dtype or done.dtype)
+    if out is None:
+        require_results(module, name, [outward], kind.itemsize)
+    array, copied = module._result(name, out, outward, kind, False, arrays)
     array[...] = 0
     fill(np.expand_dims(array, tuple(single)))
     found: Values = module._delivered(array, copied, out, False)
