@@ -7,7 +7,7 @@ all arrays; `batch_axis` is where callers have it, and what they give and get ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
+from symgrad.chunks import chunks, in_pieces
 from symgrad.costs.plan import Plan, planned
 from symgrad.errors import ArgumentError, ShapeError, similar
 from symgrad.form import Forms, Structured
@@ -29,6 +30,7 @@ from symgrad.memory import within_memory
 from symgrad.products.sides import Factored
 from symgrad.program import Definition
 from symgrad.proof.sizes import sizes
+from symgrad.room import Room
 from symgrad.scatter import Placing
 from symgrad.second_pass import SecondOrder, own_copies
 from symgrad.select import Wrt, choose
@@ -56,6 +58,7 @@ class Compiled(SecondOrder):
     wrt: tuple[str, ...]
     batch_axis: int = 0
     turn: Turn = field(init=False, repr=False)
+    room: Room = field(init=False, repr=False, compare=False)
     _batched: bool = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
     _read: frozenset[str] = field(init=False, repr=False)
@@ -68,6 +71,7 @@ class Compiled(SecondOrder):
         """Look up once what every call needs."""
         program = self.forms.program
         self.turn = Turn(program, self.batch_axis)
+        self.room = Room(self.forms, self.wrt, self.module)
         inputs = {a.name for a in program.arrays if a.role == "input"}
         self._batched = any(a.batched for a in program.arrays)
         self._sizes = tuple(size_dims(program))
@@ -112,6 +116,7 @@ class Compiled(SecondOrder):
         return replace(self, wrt=names)
 
     @within_memory
+    @in_pieces
     def forward(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the output `[B, *out]`, or a tuple of them."""
         arrays, keywords, _ = self._bind("forward", args, kwargs)
@@ -168,6 +173,7 @@ class Compiled(SecondOrder):
         return self.placing(name, sizes(replace(self.forms.program, arrays=(alone,)), {name: own}))
 
     @within_memory
+    @in_pieces
     def gradient(
         self,
         /,
@@ -217,11 +223,13 @@ class Compiled(SecondOrder):
         return self.turn.outputs(value), pull
 
     @within_memory
+    @in_pieces
     def vjp(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_b Σ_out u · J}; the last argument is u `[B, *out]`."""
         return self._selected(self.module.vjp, "vjp", args, kwargs)
 
     @within_memory
+    @in_pieces
     def vjp_per_sample(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_out u · J for every sample, `[B, *p]`}; the last argument is u."""
         return self._selected(self.module.vjp_per_sample, "vjp_per_sample", args, kwargs)
@@ -229,6 +237,7 @@ class Compiled(SecondOrder):
     per_sample_vjp = vjp_per_sample
 
     @within_memory
+    @in_pieces
     def jvp(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return J t; the last argument is a mapping of tangents, missing ones are zero."""
         arrays, keywords, extra = self._bind("jvp", args, kwargs, ("tangents",))
@@ -243,6 +252,14 @@ class Compiled(SecondOrder):
         tangents = self.turn.tangents(extra[0])
         found = self.turn.run(self.module.jvp, *arrays, tangents, **keywords)
         return self.turn.outputs(found)
+
+    def chunks(self, /, *args: Any, **kwargs: Any) -> Iterator[tuple[slice, Jacobians]]:
+        """Return an iterator over (rows, Jacobians) of `size=` samples at a time.
+
+        `for rows, J in jac.chunks(x, W, b, size=64): total += J.vjp(u[rows])["W"]`. The word moves
+        aside (`size_`) where the layer has an array of that name.
+        """
+        return chunks(self, args, kwargs)
 
     def plan(
         self,
@@ -274,10 +291,11 @@ class Compiled(SecondOrder):
     # ------------------------------------------------------------ arguments
 
     @within_memory
+    @in_pieces
     def _form(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         word = own_name("out", [a.name for a in self.forms.program.arrays])
         out = {word: kwargs.pop(word)} if word in kwargs else {}
-        arrays, keywords, _ = self._bind(name, args, kwargs)
+        arrays, keywords, _ = self._bind(name, args, kwargs, room=not out)
         parameter, kind = form_names(self.forms, self.wrt)[name]
         if out and kind == "factors":
             raise ArgumentError(f"{self.name}.{name} takes no {word}: factors are not copied")
@@ -319,11 +337,14 @@ class Compiled(SecondOrder):
         args: Sequence[Any],
         kwargs: dict[str, Any],
         extra_names: Sequence[str] = (),
+        *,
+        room: bool = True,
     ) -> tuple[list[Any], dict[str, Any], list[Any]]:
         """Return positional arrays, keyword-only ones, and what follows them.
 
         Arrays come in declared order, by keyword, or as one mapping after the positional ones.
-        Raises ArgumentError naming what is missing, doubled or unknown.
+        Raises ArgumentError naming what is missing, doubled or unknown; with `room` TooLargeError
+        where memory cannot hold what the form needs.
         """
         where = f"{self.name}.{form}"
         declared = self.forms.program.arrays
@@ -354,6 +375,8 @@ class Compiled(SecondOrder):
             a.name: given[a.name] for a in declared if a.default is not None and a.name in given
         }
         given = self.turn.arguments(self.name, given)
+        if room:
+            self.room.require(form, given)
         return [given[n] for n in order], keywords, tail
 
     def _blocks(self, done: Pass, names: Sequence[str]) -> dict[tuple[str, str], Block]:

@@ -19,7 +19,7 @@ from symgrad import build as building
 from symgrad.batch import inserted, outward
 from symgrad.errors import ArgumentError
 from symgrad.generation.captions import Caption, caption, is_sample
-from symgrad.memory import within_memory
+from symgrad.memory import require_results, within_memory
 from symgrad.products.curvature import curvature
 from symgrad.products.evaluate import handed, taken
 from symgrad.products.flat import Vec, matrix
@@ -388,6 +388,8 @@ class Block:
 
     def _expand(self, kind: str, out: Values | None) -> Values:
         done = self._done
+        if out is None and kind == "dense":
+            require_results(done.module, kind, [self.shape], done.dtype.itemsize, self._title)
         driver = getattr(done.module, f"_{kind}_{self._structured.key}")
         common = (done.arrays, done.size_tuple, done.dtype, done.values, done.single)
         if not self.batch_axis:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
+import os
+import subprocess
+import sys
+import tracemalloc
+from functools import cache, partial
 
 import numpy as np
 import pytest
 from instrument import instrumented
 from layers import TEXTS, arrays_for, compiled
 from recurrences import LSTM, RNN
+
+import symgrad as sg
+from symgrad.costs.count import Count
+from symgrad.costs.points import regions
+from symgrad.dims import Dim
+from symgrad.program import Affine, Delta, Guard, Index, Lookup
 
 LAYERS = {
     **{
@@ -52,16 +62,16 @@ AXES = {"n": 4, "m": 3, "h": 5, "k": 2, "c": 2, "o": 3, "T": 4, "d": 3, "v": 6, 
 
 
 @cache
-def counting(text):
+def counting(text, recompute=None):
     """Compile a layer once for all sizes."""
-    return instrumented(compiled(text))
+    return instrumented(compiled(text, recompute=recompute))
 
 
 class Measured:
     """Runs forms of an instrumented layer and says what they cost."""
 
-    def __init__(self, text, batch, sizes):
-        self.jac, self.meter = counting(text)
+    def __init__(self, text, batch, sizes, recompute=None):
+        self.jac, self.meter = counting(text, recompute)
         self.arrays = arrays_for(self.jac, batch, sizes=sizes)
         self.dims = {n: s for n, s in {**AXES, **sizes}.items() if n in self.open}
         self.plan = self.jac.plan(batch, self.dims)
@@ -138,6 +148,35 @@ def test_functions_of_matrices_count_as_their_textbook_algorithms(name, batch_an
         assert (int(cost.operations), int(cost.calls)) == found[:2], f"{form}\n{cost}"
 
 
+GUARDED = """
+x: input[T, n]
+U: param[n, n]
+h[t: T] = tanh(where(t > 1, U @ h[t - 1], 0) + x[t])
+y = sum(h, axis=0)
+"""
+AGAIN = {
+    "mlp": (TEXTS["mlp"], "a"),
+    "rnn": (RNN, "h"),
+    "masked": (GUARDED, "h"),
+}
+
+
+@pytest.mark.parametrize("steps", [1, 4, 7, 11])
+@pytest.mark.parametrize("name", AGAIN)
+def test_what_is_computed_again_is_counted_again(name, steps):
+    text, recompute = AGAIN[name]
+    measured = Measured(text, 3, {"T": steps}, recompute)
+    for form, cost in measured.plan.items():
+        said = [cost.operations, cost.calls, cost.results, cost.workspace, cost.peak]
+        for quantity, found in zip(said, measured.measure(form), strict=True):
+            if quantity.sure:
+                assert int(quantity) == found, f"{form}\n{cost}"
+            else:
+                assert int(quantity) >= found, f"{form}\n{cost}"
+        assert cost.operations.sure and cost.calls.sure and cost.results.sure
+        assert form not in ("forward", "jvp") or all(q.sure for q in said)
+
+
 def test_polynomials_are_those_a_reader_works_out():
     plan = compiled(TEXTS["dense"], "params").plan()
     said = {name: str(plan[name].operations) for name in ("forward", "vjp", "jvp", "pull")}
@@ -159,3 +198,147 @@ def test_triangles_and_ends_are_counted_in_symbols():
     assert plan["forward"].operations.exact
     strict = compiled(LAYERS["strict"], "params").plan()
     assert str(strict["forward"].operations) == "B*n*n - B*n"
+
+
+@pytest.mark.parametrize("name", ["dense", "two", "embedding", "params_only", "tensor"])
+def test_results_of_products_are_as_large_as_the_plan_says(name):
+    jac = compiled({**TEXTS, **LAYERS}[name])
+    arrays = arrays_for(jac, 3)
+    plan = jac.plan(3, {n: s for n, s in AXES.items() if n in Measured(LAYERS[name], 3, {}).dims})
+    J = jac.jacobian(**arrays)
+    calls = {
+        "gram": J.gram,
+        'gram(diagonal="batch")': lambda: J.gram(diagonal="batch"),
+        'gram(diagonal="out")': lambda: J.gram(diagonal="out"),
+        "ggn": J.ggn,
+        "ggn_diagonal": J.ggn_diagonal,
+        "ggn_matvec": lambda: J.ggn_matvec({n: np.ones_like(arrays[n]) for n in jac.wrt}),
+        "sqrt_ggn": J.sqrt_ggn,
+        "functional_variance": lambda: J.functional_variance(1.0),
+        "norm": J.norm,
+    }
+    for form, quantity in plan.matrices.items():
+        found = calls[form]()
+        made = list(found.values()) if isinstance(found, dict) else [found]
+        assert int(quantity) == sum(np.asarray(a).nbytes for a in made), form
+
+
+def test_a_plan_is_a_mapping_that_says_what_it_has_not():
+    plan = compiled(TEXTS["dense"], "params").plan(batch=7, dims={"m": 3})
+    assert list(plan)[:2] == ["forward", "jac_W"] and len(plan) == len(list(plan))
+    assert plan["forward"].calls.value == 21
+    assert plan["forward"].operations.value is None
+    with pytest.raises(sg.ArgumentError, match="not all of B, m, n have a size"):
+        int(plan["forward"].operations)
+    with pytest.raises(KeyError, match="did you mean forward"):
+        plan["forwards"]
+    cost = plan["vjp"]
+    assert int(cost.calls) == 2 * 21
+    assert str(cost.bytes) == str(cost.results.polynomials[0] + cost.workspace.polynomials[0])
+
+
+def test_wrong_sizes_are_refused():
+    jac = compiled(TEXTS["dense"], "params")
+    with pytest.raises(sg.ShapeError, match="dims= names q"):
+        jac.plan(dims={"q": 3})
+    with pytest.raises(sg.ArgumentError, match="batch"):
+        jac.plan(batch=-1)
+    with pytest.raises(sg.ArgumentError, match="float32"):
+        jac.plan(dtype="int32")
+
+
+def test_bytes_follow_the_dtype_and_integers_do_not():
+    jac = compiled(TEXTS["embedding"], "E")
+    double, single = (jac.plan(dtype=kind)["jacobian"] for kind in ("float64", np.float32))
+    assert double.operations == single.operations
+    copies = "8*B*T"  # the indices that J keeps stay integers of eight bytes
+    assert copies in str(double.results) and copies in str(single.results)
+    assert str(jac.plan(dtype="complex128")["forward"].results) == "16*B*m"
+
+
+def test_a_batch_that_would_be_called_like_a_dim_moves_aside():
+    plan = compiled("x: input[B]\nw: param[B]\ny = w * x", "params").plan(2, {"B": 5})
+    assert str(plan["forward"].operations) == "B*B_"
+    assert int(plan["forward"].operations) == 10
+
+
+def test_what_is_not_selected_has_no_form():
+    jac = compiled(TEXTS["dense"], "params")
+    assert not [form for form in jac.select("b").plan() if form.startswith("jac_W")]
+    assert list(sg.plan(jac, "b")) == list(jac.select("b").plan())
+    assert str(sg.plan(TEXTS["dense"])) == str(jac.plan()), "no module is needed"
+
+
+def test_domains_that_are_tested_are_counted():
+    text = "x: input[n]\na: param[n]\nassert a * x > 0\ny = log(a * x)"
+    plain, tested = (compiled(text, "a", check_domain=on).plan() for on in (False, True))
+    assert str(plain["forward"].operations) == "B*n"
+    assert str(tested["forward"].operations) == "2*B*n"
+
+
+def test_what_data_decide_is_a_bound_and_says_so():
+    i, j = Index("i", Dim.of("n"), 1), Index("j", Dim.of("m"), 2)
+    looked_up = Delta(Lookup("t", (Affine.of(i),)), Affine.of(j))
+    free, found = regions((i, j), (looked_up,))
+    count = Count.of(free * 3, found)
+    assert count.symbols() == (Dim.of("n") * Dim.of("m") * 3, False)
+    assert count.number({"n": 4, "m": 5}) == (60, False)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+@pytest.mark.parametrize("m", [1, 3, 8])
+def test_points_are_those_that_loops_reach(n, m):
+    """Every guard and delta of two loops, counted by running them."""
+    i, j = Index("i", Dim.of("n"), 1), Index("j", Dim.of("m"), 2)
+    positions = [Affine(((i, a), (j, b)), Dim.of(c))
+                 for a in (-2, -1, 1, 2) for b in (-1, 1, 3) for c in (-2, -1, 0, 1)]  # fmt: skip
+    conditions = [Guard(p, Dim.of(d)) for p in positions for d in ("n", "m")]
+    conditions += [Delta(p, Affine.of(k)) for p in positions for k in (0, 1)]
+    sizes = {"n": n, "m": m}
+    for condition in conditions:
+        hits = sum(_holds(condition, {i: a, j: b}, sizes) for a in range(n) for b in range(m))
+        (region,) = regions((i, j), (condition,))[1]
+        assert region.number(sizes) == (hits, True), condition
+        twice, exact = region.symbols()
+        assert (twice.evaluate(sizes) == 2 * hits) or (not exact and twice.evaluate(sizes) > hits)
+
+
+def _holds(condition, values, sizes):
+    def value(affine):
+        return sum(values[k] * c for k, c in affine.terms) + affine.offset.evaluate(sizes)
+
+    if isinstance(condition, Delta):
+        return value(condition.left) == value(condition.right)
+    return 0 <= value(condition.position) < condition.dim.evaluate(sizes)
+
+
+def test_the_peak_is_what_tracemalloc_sees():
+    sizes = {"n": 50, "m": 40, "h": 60}
+    jac = compiled(TEXTS["mlp"], "params")
+    plan = jac.plan(40, sizes)
+    arrays = arrays_for(jac, 40, sizes=sizes)
+    extra = {"vjp": [np.ones((40, 40))], "jvp": [{p: arrays[p] for p in jac.wrt}]}
+    for form in ("forward", "vjp", "jvp", "jacobian"):
+        call = partial(getattr(jac, form), *arrays.values(), *extra.get(form, ()))
+        call()
+        tracemalloc.start()
+        held = call()
+        over = tracemalloc.get_traced_memory()[1] - int(plan[form].peak)
+        tracemalloc.stop()
+        del held
+        assert 0 <= over < 2**13, "small objects of Python come on top"
+
+
+@pytest.mark.slow
+def test_a_plan_reads_the_same_in_every_process():
+    script = f"import symgrad as sg; print(sg.plan({RNN!r}, batch=3))"
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1

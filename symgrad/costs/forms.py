@@ -7,24 +7,28 @@ what keeps them out of the caller's hands are counted where they copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from symgrad.algebra.segments import Record, Run
 from symgrad.costs.count import Count
-from symgrad.costs.steps import Ledger, Runner
+from symgrad.costs.spans import Span
+from symgrad.costs.steps import Ledger, Runner, walk_segments
 from symgrad.dims import Dim
 from symgrad.form import Form, Forms, Structured
 from symgrad.generation.drivers import Drivers
 from symgrad.generation.order import Order
 from symgrad.generation.publics import form_names
-from symgrad.program import BATCH, Definition
+from symgrad.generation.segments import run_schedule
+from symgrad.program import BATCH, Array, Definition
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
     """What one form costs: work, the bytes it allocates, those it hands out, the most at once.
 
-    The most is the largest of `peaks`.
+    The most is the largest of `peaks`. Of a recurrence in segments it is a bound. `merged`
+    are the lengths of axes that numpy copies to make one axis of several.
     """
 
     operations: Count
@@ -32,6 +36,9 @@ class Spent:
     allocated: Dim
     results: Dim
     peaks: tuple[Dim, ...]
+    exact: bool
+    peak_exact: bool
+    merged: frozenset[Dim]
 
 
 class Accounts:
@@ -43,14 +50,15 @@ class Accounts:
         self.item = item
         self.drivers = Drivers(forms)
         self.batched = any(a.batched for a in forms.program.arrays)
+        self.spans: dict[Span, None] = {}
         self._done: dict[str, Spent] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The forms that are counted; ways back that compute things again are not yet."""
+        """The forms, in the order of a module."""
         jacobians = form_names(self.forms, self.wrt)
-        back = ("vjp", "vjp_per_sample", "pullback", "pull") if self.forms.trade is None else ()
-        return ("forward", *jacobians, "jacobian", "jvp", *back)
+        products = ("vjp", "vjp_per_sample", "jvp", "pullback", "pull")
+        return ("forward", *jacobians, "jacobian", *products)
 
     def of(self, name: str) -> Spent:
         """Return what a form costs."""
@@ -62,9 +70,14 @@ class Accounts:
             ledger.mark(ledger.live)
             work = ledger.work
             self._done[name] = Spent(
-                work.operations, work.calls, ledger.total, ledger.live, tuple(ledger.marks)
-            )
+                work.operations, work.calls, ledger.total, ledger.live, tuple(ledger.marks),
+                ledger.total_exact, ledger.peak_exact, frozenset(ledger.merged),
+            )  # fmt: skip
         return self._done[name]
+
+    def sizes(self, known: Mapping[str, int]) -> dict[str, int]:
+        """Return sizes with those of the segments that forms asked for so far walk through."""
+        return {**known, **{n: s for span in self.spans for n, s in span.sizes(known).items()}}
 
     def _entry(self, name: str) -> Callable[[Ledger], None]:
         table: dict[str, Callable[[Ledger], None]] = {
@@ -139,20 +152,25 @@ class Accounts:
     def vjp(self, ledger: Ledger, form: Form) -> None:
         """Note a vector-Jacobian product."""
         before = ledger.live
-        self._run(ledger, self.drivers.of_record()).free(self.drivers.recorded())
+        self._record(ledger)
         recorded = ledger.live - before
         self.back(ledger, form)
         ledger.drop(recorded)
 
     def back(self, ledger: Ledger, form: Form) -> None:
         """Note the way back."""
-        runner = self._run(ledger, self.drivers.of_back(form))
+        trade = self.forms.trade
+        if trade is None:
+            runner = self._run(ledger, self.drivers.of_back(form))
+        else:
+            stages = trade.vjp if form.name == "vjp" else trade.vjp_per_sample
+            runner = self._staged(ledger, stages, form.given)
         runner.free([result.array for result in form.results])
 
     def pullback(self, ledger: Ledger) -> None:
         """Note the forward half of a pullback, which keeps what the way back reads."""
         self._copies(ledger)
-        self._run(ledger, self.drivers.of_record()).free(self.drivers.recorded())
+        self._record(ledger)
         for name in self.forms.program.outputs:
             self._output(ledger, name, copied=name in self.forms.saved)
 
@@ -165,10 +183,31 @@ class Accounts:
         """Run the steps of a driver, or so many of them; arrays made elsewhere are there."""
         schedule = self.drivers.schedule(order)
         buffers = {b.name: b for b in schedule.buffers}
-        there = (*self.drivers.shapes(order.given), *order.made)
-        elsewhere = [n for n in there if n not in buffers or n in order.made]
-        runner = Runner(ledger, buffers, dict.fromkeys(elsewhere))
+        runner = Runner(ledger, buffers, dict.fromkeys(order.made))
         runner.run(schedule.steps[:steps])
+        return runner
+
+    def _record(self, ledger: Ledger) -> None:
+        """Run the forward pass, of which stays what the way back reads."""
+        trade = self.forms.trade
+        if trade is None:
+            runner = self._run(ledger, self.drivers.of_record())
+        else:
+            runner = self._staged(ledger, trade.record)
+        runner.free(self.drivers.recorded())
+
+    def _staged(self, ledger: Ledger, stages: Record, given: Sequence[Array] = ()) -> Runner:
+        """Run a driver that computes things again, stage by stage."""
+        runner = Runner(ledger, {}, {})
+        for stage, shapes in self.drivers.one_by_one(stages, given):
+            if isinstance(stage, Run):
+                self.spans[Span(stage.clock, stage.lag)] = None
+                schedule = run_schedule(stage, self.forms.program.batch, shapes)
+                walk_segments(runner, stage, schedule)
+            else:
+                schedule = self.drivers.schedule(Order(stage, given), shapes)
+                runner.buffers |= {b.name: b for b in schedule.buffers}
+                runner.run(schedule.steps)
         return runner
 
     def _alone(self, ledger: Ledger, order: Order) -> None:

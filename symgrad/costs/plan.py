@@ -21,6 +21,7 @@ import numpy as np
 
 from symgrad.costs.count import Count
 from symgrad.costs.forms import Accounts, Spent
+from symgrad.costs.matrices import matrices
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, MissingKeyError, similar
 from symgrad.form import Forms
@@ -35,7 +36,7 @@ class Quantity:
 
     `value` is None where sizes are missing. Without `exact` the polynomials are a bound (data
     decide, or symbols do not), without `sure` the value is. Polynomials are exact for sizes of one
-    and more.
+    and more; of workspace and peak, for two and more.
     """
 
     polynomials: tuple[Dim, ...]
@@ -135,29 +136,44 @@ class Plan(Mapping[str, Cost]):
     def __len__(self) -> int:
         return len(self._accounts.names)
 
+    @property
+    def matrices(self) -> dict[str, Quantity]:
+        """The bytes of what products of structured Jacobians return, all outputs and θ together.
+
+        Samples are taken in pieces there: besides the result they need a bounded workspace
+        (`symgrad.products.tiles.WORKSPACE` bytes for each array of a piece).
+        """
+        return {name: self._bytes(size) for name, size in matrices(self._accounts).items()}
+
     def _cost(self, spent: Spent) -> Cost:
+        self._sizes = self._accounts.sizes(self._sizes)
         workspace = spent.allocated - spent.results
         return Cost(
             self._count(spent.operations),
             self._count(spent.calls),
             self._bytes(spent.results),
-            self._bytes(workspace),
-            self._bytes(spent.allocated),
-            self._bytes(*spent.peaks),
+            self._bytes(workspace, exact=spent.exact, merged=spent.merged),
+            self._bytes(spent.allocated, exact=spent.exact, merged=spent.merged),
+            self._bytes(*spent.peaks, exact=spent.peak_exact, merged=spent.merged),
         )
 
     def _count(self, count: Count) -> Quantity:
         polynomial, exact = count.symbols()
         value, sure = (None, exact)
-        if self._known(*(a for _, a in count.parts), polynomial):
+        if self._known(*count.amounts, polynomial):
             value, sure = count.number(self._sizes)
         return Quantity((self._named(polynomial),), value, exact, sure)
 
-    def _bytes(self, *sizes: Dim) -> Quantity:
+    def _bytes(
+        self, *sizes: Dim, exact: bool = True, merged: frozenset[Dim] = frozenset()
+    ) -> Quantity:
+        """Return bytes; an axis of length one among the `merged` ones may spare a copy."""
         named = tuple(self._named(size) for size in sizes)
         if not self._known(*sizes):
-            return Quantity(named, None)
-        return Quantity(named, max(size.evaluate(self._sizes) for size in sizes))
+            return Quantity(named, None, exact, exact)
+        spared = any(self._known(d) and d.evaluate(self._sizes) == 1 for d in merged)
+        value = max(size.evaluate(self._sizes) for size in sizes)
+        return Quantity(named, value, exact, exact and not spared)
 
     def _known(self, *dims: Dim) -> bool:
         return all(name in self._sizes for dim in dims for name in dim.names)

@@ -134,9 +134,8 @@ def _along(
         return None
     length = last - first + 1
     lengths = {guard.dim, index.dim, *(i.dim for i in others)}
-    if length.offset not in lengths and not _holds(extremes(length)[0]):
-        return None
-    return _summed(length, others)
+    known = not length.terms and length.offset in lengths  # no axis is shorter than nothing
+    return _summed(length, others) if known or _holds(extremes(length)[0]) else None
 
 
 def _summed(length: Affine, indices: Sequence[Index]) -> Dim:

@@ -10,14 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from symgrad.algebra.segments import Run
 from symgrad.bounds import at_least
 from symgrad.costs.arithmetic import Work, work
 from symgrad.costs.count import Count
 from symgrad.costs.lapack import cholesky, factorisation, substitution, symmetric_part
+from symgrad.costs.spans import Span
 from symgrad.dims import ONE, ZERO, Dim
 from symgrad.generation.write_driver import is_stack, oriented
 from symgrad.program import Access, Definition, Index, Primitive, indices_of
-from symgrad.schedule import Buffer, Call, Kernel, Product, Step, Walk, written_by
+from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, Step, Walk, written_by
 
 INTEGER = 8
 """Bytes of an integer."""
@@ -28,7 +30,8 @@ class Ledger:
     """Collects work and allocations; `item` is the size of a number in bytes.
 
     `live` are the bytes there are at the moment, `marks` what they were before something was freed,
-    `total` all that were ever allocated.
+    `total` all that were ever allocated; what is not exact is a bound. `merged` are the lengths of
+    axes that are copied to become one, `touched` what single statements allocate.
     """
 
     item: int
@@ -36,6 +39,10 @@ class Ledger:
     live: Dim = ZERO
     total: Dim = ZERO
     marks: list[Dim] = field(default_factory=list)
+    peak_exact: bool = True
+    total_exact: bool = True
+    merged: set[Dim] = field(default_factory=set)
+    touched: dict[Dim, None] = field(default_factory=dict)
 
     def take(self, size: Dim) -> None:
         """Allocate."""
@@ -51,6 +58,7 @@ class Ledger:
         if size != ZERO:
             self.total = self.total + size * times
             self.mark(self.live + size)
+            self.touched[size] = None
 
     def do(self, operations: Dim, calls: Dim = ZERO) -> None:
         """Note work."""
@@ -78,23 +86,31 @@ def volume(dims: Sequence[Dim]) -> Dim:
 
 @dataclass(slots=True)
 class Runner:
-    """Runs steps on a ledger; `homes` says in which allocation each array lies, None for others."""
+    """Runs steps on a ledger; `homes` says in which allocation each array lies, None for others.
+
+    `cut` are arrays that are stretches of others along an axis, so that nothing before that axis
+    follows it in memory. `left` are bytes of the last segment of a recurrence.
+    """
 
     ledger: Ledger
-    buffers: Mapping[str, Buffer]
+    buffers: dict[str, Buffer]
     homes: dict[str, str | None]
+    cut: Mapping[str, int] = field(default_factory=dict)
+    left: Dim = ZERO
 
     def run(self, steps: Sequence[Step]) -> None:
         """Run steps one after the other, allocating what they write first."""
         for step in steps:
             for name in written_by(step):
                 if name not in self.homes:
-                    self._allocate(self.buffers[name])
+                    self.allocate(self.buffers[name])
             self._step(step, ())
 
     def free(self, kept: Collection[str]) -> None:
         """Free all allocations but those in which some array of `kept` lies."""
         held = {self.homes.get(name) for name in kept}
+        self.ledger.drop(self.left)
+        self.left = ZERO
         for home in self.allocations():
             if home not in held:
                 self.ledger.drop(self.bytes_of(home))
@@ -109,7 +125,9 @@ class Runner:
         made = self.buffers[name]
         return self.ledger.size(made.dims, whole=made.kind == "int")
 
-    def _allocate(self, made: Buffer) -> None:
+    def allocate(self, made: Buffer) -> None:
+        """Make an array, unless it takes the place of another one or shows it."""
+        self.buffers[made.name] = made
         source = made.over or made.view
         if source is not None:
             self.homes[made.name] = self.homes.get(source)
@@ -140,11 +158,27 @@ class Runner:
         self.ledger.do(2 * target * volume([i.dim for i in p.inner]) * times)
         if p.adds:
             self.ledger.do(target * times)
-        copied = _copied(p.right, p.batch, (p.inner, p.columns))
+        copied = self._copied(p.right, p.batch, (p.inner, p.columns))
         if not is_stack(p):
-            copied = copied + _copied(p.left, p.batch, (p.rows, p.inner))
+            copied = copied + self._copied(p.left, p.batch, (p.rows, p.inner))
         elements = target * _between(p) + copied
         self.ledger.touch(elements * self.ledger.item, times)
+
+    def _copied(
+        self, access: Access, batch: Sequence[Index], groups: Sequence[Sequence[Index]]
+    ) -> Dim:
+        """Return the elements that numpy copies to make one axis of each group.
+
+        It does where the axes of a group do not follow one another in memory.
+        """
+        bare = [p.bare for p in access.at]
+        places = [[bare.index(i) for i in group] for group in groups]
+        cut = self.cut.get(access.array)
+        if all(b == a + 1 != cut for group in places for a, b in pairwise(group)):
+            return ZERO
+        axes = [i.dim for i in (*batch, *(i for group in groups for i in group))]
+        self.ledger.merged.update(axes)
+        return volume(axes)
 
     # ------------------------------------------------------------ functions of matrices
 
@@ -173,6 +207,44 @@ class Runner:
                 self.ledger.do(lu + columns * _column(n, triangular=call.lower))
 
 
+def walk_segments(outer: Runner, run: Run, schedule: Schedule) -> None:
+    """Run a recurrence segment by segment, every one like a short recurrence of its own.
+
+    The arrays of a segment are there until those of the next one take their names.
+    """
+    span, ledger = Span(run.clock, run.lag), outer.ledger
+    for made in _outlasting(run, span):
+        outer.allocate(made)
+    buffers = {b.name: b for b in schedule.buffers}
+    cut = {view.part: view.axis for view in run.views if view.axis}
+    inner = Runner(Ledger(ledger.item), buffers, dict.fromkeys(t.name for t in run.sums), cut)
+    inner.run(schedule.steps)
+    one = inner.ledger
+    total, exact = span.total(one.total)
+    ledger.total, ledger.peak_exact = ledger.total + total, False
+    spared = run.clock.steps in one.merged  # where a segment is one step
+    ledger.total_exact = ledger.total_exact and exact and not spared
+    beside = dict.fromkeys((*one.touched, *map(inner.bytes_of, inner.allocations())))
+    for height in (*one.marks, *(one.live + size for size in beside)):
+        ledger.mark(ledger.live + span.longest(height))
+    ledger.merged |= {span.longest(dim) for dim in one.merged}
+    ledger.work += Work(one.work.operations.within(span), one.work.calls.within(span))
+    ledger.live = ledger.live + span.longest(one.live)
+    outer.left = outer.left + span.longest(one.live)
+
+
+def _outlasting(run: Run, span: Span) -> list[Buffer]:
+    """Return the arrays that outlast a segment."""
+    found = []
+    for carry in run.carries:
+        if carry.written or not carry.kept:
+            found.append(Buffer(carry.name, carry.dims))
+            found += [Buffer(carry.kept, (span.count, *carry.dims))] if carry.kept else []
+    found += [Buffer(w.name, w.dims, "int" if w.whole_numbers else "float") for w in run.wholes]
+    found += [Buffer(total.name, total.dims) for total in run.sums]
+    return [*found, *(Buffer(tap.name, tap.dims) for tap in run.taps)]
+
+
 def _column(n: Dim, *, triangular: bool) -> Dim:
     """Return the operations of solving for one right side, the matrix factorised."""
     back = substitution(n, unit=False)
@@ -192,16 +264,4 @@ def _between(p: Product) -> int:
     return 2 if p.negative and not p.adds else 1
 
 
-def _copied(access: Access, batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> Dim:
-    """Return the elements that numpy copies to make one axis of each group.
-
-    It does where the axes of a group do not follow one another in memory.
-    """
-    bare = [p.bare for p in access.at]
-    places = [[bare.index(i) for i in group] for group in groups]
-    if all(b == a + 1 for group in places for a, b in pairwise(group)):
-        return ZERO
-    return volume([i.dim for i in (*batch, *(i for group in groups for i in group))])
-
-
-__all__ = ["Ledger", "Runner", "volume"]
+__all__ = ["Ledger", "Runner", "volume", "walk_segments"]

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.costs.plan import SHOWN
+from symgrad.units import in_bytes, in_numbers
 
 if TYPE_CHECKING:
     from symgrad.costs.plan import Plan, Quantity
 
-BYTES = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-NUMBERS = ("k", "M", "G", "T", "P", "E")
+
+RESULTS = "results of products with structured Jacobians J, whose workspace is bounded"
 
 
 def text(plan: Plan) -> str:
@@ -25,6 +26,11 @@ def text(plan: Plan) -> str:
             quantity = getattr(cost, word)
             value = shown(word, quantity)
             lines.append(f"  {word:<10}  {quantity}{f'  =  {value}' if value else ''}")
+    lines += ["", RESULTS]
+    width = max(map(len, plan.matrices))
+    for name, quantity in plan.matrices.items():
+        value = shown("bytes", quantity)
+        lines.append(f"  {name:<{width}}  {quantity}{f'  =  {value}' if value else ''}")
     return "\n".join(lines)
 
 
@@ -42,6 +48,8 @@ def table(plan: Plan) -> Any:
             last = place == len(SHOWN) - 1
             first = "" if place else name
             made.add_row(first, word, str(quantity), shown(word, quantity), end_section=last)
+    for name, quantity in plan.matrices.items():
+        made.add_row(f"J.{name}", "results", str(quantity), shown("bytes", quantity))
     return made
 
 
@@ -60,22 +68,4 @@ def shown(word: str, quantity: Quantity) -> str:
     return number(quantity.value) if quantity.sure else f"at most {number(quantity.value)}"
 
 
-def in_numbers(value: int) -> str:
-    """Return a count in thousands, millions, ...: `2.1 M`."""
-    return _scaled(value, 1000, NUMBERS) or str(value)
-
-
-def in_bytes(value: int) -> str:
-    """Return a number of bytes in multiples of 1024: `64.0 KiB`."""
-    return _scaled(value, 1024, BYTES) or f"{value} bytes"
-
-
-def _scaled(value: int, base: int, units: tuple[str, ...]) -> str:
-    """Return a value in the largest unit of which it has one; "" if it has none of any."""
-    power = 0
-    while power < len(units) and value >= base ** (power + 1):
-        power += 1
-    return f"{value / base**power:,.1f} {units[power - 1]}" if power else ""
-
-
-__all__ = ["in_bytes", "table", "text"]
+__all__ = ["table", "text"]

@@ -6,12 +6,12 @@ All take the checked arrays and their sizes as tuples and unpack what they use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.algebra.declared import expand
 from symgrad.algebra.order import needed
-from symgrad.algebra.segments import Record, Run
+from symgrad.algebra.segments import Record, Run, Stage
 from symgrad.algebra.weights import even_out
 from symgrad.dims import Dim
 from symgrad.form import Form, Forms, Structured
@@ -135,19 +135,28 @@ class Drivers:
     def staged(self, stages: Record, given: Sequence[Array] = ()) -> list[str]:
         """Return the lines of definitions and of walks through segments, one after the other."""
         lines: list[str] = []
-        taps = self.forms.trade.taps if self.forms.trade else ()
-        shapes = self.shapes(given) | {tap.name: tap.dims for tap in taps}
-        for stage in stages:
+        for stage, shapes in self.one_by_one(stages, given):
             if isinstance(stage, Run):
                 batch, saved = self.forms.program.batch, self.forms.saved
                 lines += run_lines(stage, batch, shapes, self.book, saved)
-                shapes |= {part.name: part.dims for part in stage.wholes}
+            else:
+                lines += self.lines(Order(stage, given), shapes)
+        return lines
+
+    def one_by_one(
+        self, stages: Record, given: Sequence[Array] = ()
+    ) -> Iterator[tuple[Stage, Shapes]]:
+        """Yield stages in order, each with the axes of all arrays that exist before it."""
+        taps = self.forms.trade.taps if self.forms.trade else ()
+        shapes = self.shapes(given) | {tap.name: tap.dims for tap in taps}
+        for stage in stages:
+            yield stage, shapes
+            if isinstance(stage, Run):
+                shapes = shapes | {part.name: part.dims for part in stage.wholes}
                 shapes |= {total.name: total.dims for total in stage.sums}
                 shapes |= {tap.name: tap.dims for tap in stage.taps}
             else:
-                lines += self.lines(Order(stage, given), shapes)
-                shapes |= {d.name: tuple(i.dim for i in d.indices) for d in stage}
-        return lines
+                shapes = shapes | {d.name: tuple(i.dim for i in d.indices) for d in stage}
 
     def tangent(self) -> str:
         """Return the driver of a Jacobian-vector product."""

@@ -15,6 +15,7 @@ from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
 from symgrad.generation.write_kernel import code_name, dim_text
 from symgrad.plan import plan
 from symgrad.program import BATCH, Index
+from symgrad.schedule import Schedule
 
 
 def run_lines(
@@ -28,7 +29,7 @@ def run_lines(
     clock = run.clock
     known = {**shapes, **_shapes(run)}
     sums = [total.name for total in run.sums]
-    schedule = plan(run.definitions, batch, shapes=known, filled=sums)
+    schedule = run_schedule(run, batch, shapes)
     names = {code_name(n) for n in (*taken, *known, *(d.name for d in run.definitions))}
     steps = driver_steps(schedule, book, _is_batched(run, known), {n: n for n in sums}, names)
     start, stop, count = dim_text(clock.start), dim_text(clock.stop), dim_text(clock.steps)
@@ -47,6 +48,12 @@ def run_lines(
         f"for {start} in {f'reversed({starts})' if run.reverse else starts}:",
         *(f"    {line}" for line in inner),
     ]
+
+
+def run_schedule(run: Run, batch: Index, shapes: Mapping[str, tuple[Dim, ...]]) -> Schedule:
+    """Return the steps of one segment; sums over all steps are added to."""
+    known = {**shapes, **_shapes(run)}
+    return plan(run.definitions, batch, shapes=known, filled=[total.name for total in run.sums])
 
 
 def _shapes(run: Run) -> dict[str, tuple[Dim, ...]]:
@@ -143,4 +150,4 @@ def _along(axis: int, place: str) -> str:
     return ", ".join((*(":" for _ in range(axis)), place))
 
 
-__all__ = ["run_lines"]
+__all__ = ["run_lines", "run_schedule"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from symgrad.batch import inward, order, outward
 from symgrad.errors import ShapeError
+from symgrad.memory import require_results
 from symgrad.products.contract import contract
 from symgrad.products.eliminate import eliminate
 from symgrad.products.sides import Factored, Rows, Side
@@ -103,6 +104,8 @@ def filled(
     given = taken(one, out, inner, moved)
     arrays = (*read, *(a for a in one.done.values.values() if isinstance(a, np.ndarray)))
     module, dtype = one.done.module, np.dtype(dtype or one.dtype)
+    if out is None:
+        require_results(module, name, [inner], dtype.itemsize)
     array, copied = module._result(name, given, inner, dtype, False, arrays)
     array[...] = 0
     fill(np.expand_dims(array, single))

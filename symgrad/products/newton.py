@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError
+from symgrad.memory import require_results
 from symgrad.products.curvature import Curvature, curvature
 from symgrad.products.evaluate import filled
 from symgrad.products.ggn import curved, ggn_block, ggn_diagonal, rooted
@@ -49,12 +50,15 @@ def ggn(
     """Return `Σ_b J_bᴴ H_b J_b`, `[*p, *q]` for (θ, φ); only (θ, θ) unless `mixed`."""
     between = meetings(own, H, u)
     found: dict[tuple[str, str], Values] = {}
-    for first in own.parameters:
-        for second in own.parameters if mixed else (first,):
-            if (second, first) in found and symmetric(H):
-                found[first, second] = _swapped(own, found[second, first], second, first)
-            else:
-                found[first, second] = _block(own, between, first, second, symmetric(H), out)
+    pairs = [(p, q) for p in own.parameters for q in (own.parameters if mixed else (p,))]
+    if out is None:
+        shapes = [_shape(own, *pair)[0] for pair in pairs]
+        require_results(own.any.done.module, "ggn", shapes, own.any.dtype.itemsize)
+    for first, second in pairs:
+        if (second, first) in found and symmetric(H):
+            found[first, second] = _swapped(own, found[second, first], second, first)
+        else:
+            found[first, second] = _block(own, between, first, second, symmetric(H), out)
     return found
 
 
@@ -71,9 +75,8 @@ def _block(
     sure: bool,
     out: Values | None,
 ) -> Values:
-    left, right = own.with_respect_to(first), own.with_respect_to(second)
-    apart = left.is_input or right.is_input
-    shape = (*((left.count,) if apart else ()), *left.theta, *right.theta)
+    left = own.with_respect_to(first)
+    shape, apart = _shape(own, first, second)
 
     def fill(total: Values) -> None:
         for a, b, H in between:
@@ -83,6 +86,13 @@ def _block(
             mirror(total.reshape(-1, prod(left.theta), prod(left.theta)))
 
     return filled(left, "ggn", out, shape, fill, samples={0: left} if apart else None)
+
+
+def _shape(own: Selection, first: str, second: str) -> tuple[tuple[int, ...], bool]:
+    """Return the shape of one block, and whether its samples stay apart: those of an input do."""
+    left, right = own.with_respect_to(first), own.with_respect_to(second)
+    apart = left.is_input or right.is_input
+    return (*((left.count,) if apart else ()), *left.theta, *right.theta), apart
 
 
 def _swapped(own: Selection, array: Values, first: str, second: str) -> Values:
@@ -131,6 +141,11 @@ def through(
 def roots(own: Selection, H: Any, out: Values | None = None) -> dict[tuple[str, str], Values]:
     """Return `L_bᴴ J_b`, `[B, *out, *p]`, with `H = L Lᴴ`, for every output and θ."""
     found = {}
+    if out is None:
+        shapes = [
+            (*((f.count,) if f.batched else ()), *f.out, *f.theta) for f in own.blocks.values()
+        ]
+        require_results(own.any.done.module, "sqrt_ggn", shapes, own.any.dtype.itemsize)
     for a, _, between in meetings(own, H, None):
         output = own.outputs[a]
         for name in own.parameters:

@@ -1,0 +1,174 @@
+"""Whether memory holds what a call of a compiled layer needs, asked before the call runs.
+
+arrays, form -> TooLargeError, or nothing
+Small calls are known by a bound on the arrays of all forms; only for others the plan is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from symgrad.costs.forms import Accounts
+from symgrad.costs.steps import volume
+from symgrad.dims import ZERO, Dim
+from symgrad.form import Forms
+from symgrad.memory import HUGE, require
+from symgrad.program import BATCH, Array
+from symgrad.units import in_bytes
+
+SAMPLES = BATCH.names[0]
+REMEMBERED = 256
+"""How many kinds of calls are known to be small."""
+MARGIN = 4
+"""How many times the arrays of all definitions a form may take: copies, temporary ones."""
+
+INSTEAD = {
+    "jacobian": "jac.chunks(..., size=...), or vjp or jvp with chunk=",
+    "pullback": "vjp with chunk=",
+}
+CHUNK = "chunk=, the number of samples at a time"
+
+
+@dataclass(slots=True)
+class Room:
+    """Knows what the forms of a layer need; `module` asks the platform what is free."""
+
+    forms: Forms
+    wrt: tuple[str, ...]
+    module: Any
+    _small: set[Any] = field(default_factory=set)
+    _accounts: dict[int, Accounts] = field(default_factory=dict)
+    _bound: Dim | None = None
+
+    def accounts(self, item: int) -> Accounts:
+        """Return the costs of all forms for numbers of so many bytes."""
+        if item not in self._accounts:
+            self._accounts[item] = Accounts(self.forms, self.wrt, item)
+        return self._accounts[item]
+
+    def require(self, form: str, given: Mapping[str, Any]) -> None:
+        """Raise TooLargeError if a form needs more than is free for the arrays given."""
+        kind = (form, *[_kind(value) for value in given.values()])
+        if kind in self._small:
+            return
+        sizes = sizes_of_shapes(self.forms.program.arrays, given)
+        if sizes is None:
+            return  # the door says what is wrong
+        item = itemsize(given)
+        need, results = self.bound(sizes, item), 0
+        if need >= HUGE:
+            peak, results = self.needs(form, sizes, item)
+            need = peak + sum(_converted(value) for value in given.values())
+        if need >= HUGE:
+            self._refuse(form, need, results)
+            return
+        if len(self._small) == REMEMBERED:
+            self._small.clear()
+        self._small.add(kind)
+
+    def needs(self, form: str, sizes: Mapping[str, int], item: int) -> tuple[int, int]:
+        """Return the most bytes that a form takes at once, and those of its results."""
+        name = "vjp" if form == "gradient" else form
+        spent = self.accounts(item)
+        if name not in spent.names:
+            return 0, 0
+        found = spent.of(name)
+        sizes = spent.sizes(sizes)
+        return max(p.evaluate(sizes) for p in found.peaks), found.results.evaluate(sizes)
+
+    def bound(self, sizes: Mapping[str, int], item: int) -> int:
+        """Return bytes that no form exceeds."""
+        if self._bound is None:
+            self._bound = self._everything()
+        return self._bound.evaluate(sizes) * item * MARGIN
+
+    def _everything(self) -> Dim:
+        """Return the elements of all arrays of all forms, dense Jacobians included."""
+        forms = self.forms
+        made = [d for f in (forms.factors, forms.vjp, forms.vjp_per_sample, forms.jvp)
+                for d in f.definitions]  # fmt: skip
+        made += [s.dense for s in forms.structured]
+        own = [volume([i.dim for i in d.indices]) for d in made]
+        own += [volume([BATCH, *a.axes] if a.batched else a.axes) for a in forms.program.arrays]
+        return sum(own, ZERO)
+
+    def _refuse(self, form: str, need: int, results: int) -> None:
+        instead = INSTEAD.get(form, CHUNK)
+        if form.startswith("jac_"):
+            others = [n for n in self.accounts(8).names if n.startswith(f"{form}_")]
+            instead = ", ".join((*others, "vjp, jvp or jac.chunks(..., size=...)"))
+        what = f"{self.forms.program.name}.{form} (results of {in_bytes(results)})"
+        require(self.module, need, what, instead)
+
+
+def sizes_of_shapes(arrays: Sequence[Array], given: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return the sizes of all dims and of the batch, None where shapes do not tell them."""
+    axes: list[tuple[Dim, int]] = []
+    for array in arrays:
+        if array.name in given:
+            shape = _shape(given[array.name])
+            if shape is None:
+                return None
+            dims = (BATCH, *array.axes) if len(shape) > len(array.axes) else array.axes
+            if len(dims) != len(shape):
+                return None
+            axes += zip(dims, shape, strict=True)
+    known: dict[str, int] = {SAMPLES: 1}
+    for _ in axes:
+        for dim, length in axes:
+            _solve(dim, length, known)
+    wanted = {name for dim, _ in axes for name in dim.names}
+    return known if wanted <= known.keys() else None
+
+
+def _solve(dim: Dim, length: int, known: dict[str, int]) -> None:
+    """Learn the one size that an axis leaves open, if it stands there linearly."""
+    open_ = [n for n in dim.names if n not in known or n == SAMPLES]
+    if len(open_) != 1:
+        return
+    (name,) = open_
+    rest = dim.substitute({**known, name: 0})
+    factor = (dim.substitute({n: s for n, s in known.items() if n != name}) - rest).divided_by(
+        Dim.of(name)
+    )
+    if factor is not None and factor.constant and rest.constant is not None:
+        known[name] = (length - rest.constant) // factor.constant
+
+
+def itemsize(given: Mapping[str, Any]) -> int:
+    """Return the bytes of a number that a call computes with."""
+    floats = [v.dtype.itemsize for v in given.values() if _is_float(v)]
+    return max(floats, default=8)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "fc"
+
+
+def _kind(value: Any) -> Any:
+    """Return what of an array says how much a call needs."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype, value.flags.c_contiguous
+    return _shape(value)
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """Return a shape, None for what numpy cannot read."""
+    try:
+        return tuple(np.shape(value))
+    except (RuntimeError, TypeError, ValueError):
+        return None
+
+
+def _converted(value: Any) -> int:
+    """Return the bytes that a door needs to make an array contiguous."""
+    if not isinstance(value, np.ndarray) or value.flags.c_contiguous:
+        return 0
+    return int(value.size) * int(value.dtype.itemsize)
+
+
+__all__ = ["Room", "itemsize", "sizes_of_shapes"]
