@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dense_forms import LAYERS, layer
-from layers import compiled, sample
+from layers import compiled, sample, unvalidated
 
 import symgrad as sg
 
