@@ -70,7 +70,7 @@ def from_all_gradients(jac, data, p):
 
 
 def compare(jac, data, p):
-    """Print time and memory of three ways; they must agree. Return the factors' megabytes."""
+    """Print time and memory of three ways; they must agree. Return the norms."""
     size = sum(v.size for v in p.values())
     everything = 8 * SAMPLES * size / 1e6
     print(f"{SAMPLES} samples, {size} parameters: all gradients are {everything:.1f} MB")

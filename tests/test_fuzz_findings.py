@@ -15,6 +15,10 @@ SEEDS = range(5)
 """Each draws sizes 1 to 3, batches 1 to 3 and numbers of its own."""
 
 FINDINGS = {
+    "a slope that is called by name reads no definition of its argument's name": (
+        "U: param[d]\nW: param[1]\nh = tanh(log_softmax(U))\n"
+        "y[q] = mish(sum[s](W[s])) + W[q]\n"
+    ),
     "a step backwards sums over two axes of what it reads": (
         "x: input[T, n]\nU: param[2, n, n]\nz[t: T] = U @ h[t - 1]\n"
         "h[t: T] = tanh(z[t, 0]) * z[t, 1] + x[t]\n"

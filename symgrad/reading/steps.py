@@ -268,6 +268,7 @@ class Page:
                     if isinstance(node, Apply) and sum(node.order) == 1:
                         found[node.function, node.order] = None
         steps = []
+        nothing = replace(self.program, definitions=())  # arguments may be called like definitions
         for function, order in found:
             known = slope_formula(function, len(order), order.index(1))
             if known is None:
@@ -275,7 +276,7 @@ class Page:
             args, slope = known
             lines = []
             for hand in HANDS:
-                writer = Writer(self.program, hand, Letters(self.taken), {})
+                writer = Writer(nothing, hand, Letters(self.taken), {})
                 left = hand.call(function, order, [hand.name(a.array) for a in args])
                 lines.append(hand.equation(left, writer.shown(slope)))
             steps.append(Step("local derivatives", *lines))

@@ -6,6 +6,7 @@ Steps are kept tame: what is carried over passes through tanh or is made smaller
 from __future__ import annotations
 
 from fuzz.expressions import Expressions, Shape
+from symgrad.dims import Dim
 
 CARRIED = (
     "tanh({e} + {p})",
@@ -66,6 +67,20 @@ class Recurrences(Expressions):
         for letter in scope if indexed else ():
             e = f"{self.pack(e)} + {self.holder(letter, scope)}"
         return pattern.format(e=self.pack(e), p=past, A=matrix)
+
+    def gated(self, name: str, depth: int) -> Shape:
+        """Two gates stacked in one weight, as in an LSTM, and a state that both make."""
+        length, size = self.rng.choice(self.dims), self.rng.choice(self.dims)
+        weight, gates = self.array((Dim.of(2), size, size)), self.fresh("g")
+        if self.rng.random() < 0.5:
+            self.statements.append(f"{name}[-1] = {self.grow((size,), 1, {})}")
+        e, late = (self.grow(shape, depth - 1, {"t": length}) for shape in (
+            (Dim.of(2), size), (size,)))  # fmt: skip
+        self.statements.append(f"{gates}[t: {length}] = {weight} @ {name}[t - 1] + {self.pack(e)}")
+        step = f"tanh({gates}[t, 0]) * sigmoid({gates}[t, 1]) + {self.pack(late)}"
+        self.statements.append(f"{name}[t: {length}] = {step}")
+        self.defined[gates] = (length, Dim.of(2), size)
+        return (length, size)
 
     def looking_back(self, name: str, depth: int) -> Shape:
         """A later line that reads a recurrence one step earlier."""

@@ -120,8 +120,10 @@ class _Grower(Recurrences):
             shape = self.indexed(name, depth)
         elif style < 0.96:
             shape = self.recurrence(name, depth)
-        else:
+        elif style < 0.98:
             shape = self.looking_back(name, depth)
+        else:
+            shape = self.gated(name, depth)
         self.defined[name] = shape
 
     def indexed(self, name: str, depth: int) -> Shape:
