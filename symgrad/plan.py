@@ -359,6 +359,8 @@ def _placed(
             along = stretch(there)
             bare = here.bare
             if bare in at and bare != fixed and at[bare].bare == bare and along in bound:
+                if isinstance(there, Lookup) and (along is None or not along.partial):
+                    continue  # data may name a place twice: those are added one by one
                 known = delta.inside and here is delta.left
                 if known or isinstance(there, Lookup) or holds(Guard(there, bare.dim)):
                     at[bare] = there

@@ -427,7 +427,7 @@ def test_copies_and_pickles_keep_second_derivatives():
 def test_softmax_reads_as_in_the_textbook():
     d = sg.derive("z: input[n]\ny = softmax(z)", "all", order=2)
     assert d["z", "z"].text() == (
-        "∂²y[i]/∂z[j]∂z[k] = (δ_ij δ_ik - δ_ik y_j - δ_jk y_j - δ_ij y_k + 2 y_j y_k) y_i"
+        "∂²y[i]/∂z[j]∂z[k] = y_i(δ_ij δ_ik - δ_ik y_j - δ_jk y_j - δ_ij y_k + 2 y_j y_k)"
     )
     assert r"\frac{\partial^2 y_i}{\partial z_j \, \partial z_k}" in d["z", "z"].latex()
 

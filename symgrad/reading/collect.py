@@ -87,6 +87,8 @@ def _taken_out(products: list[Product]) -> list[Product]:
     rests = [Product((), r.number, r.over, r.under) for r in rests]
     inner = _sum_atom(sorted(rests, key=_length))
     atoms = list(common.over.items())
+    if len(atoms) == 1 and any(isinstance(a, Delta) for r in rests for a in r.over):
+        place = 1  # y_i(δ_ij - y_j), in whatever order the terms came about
     for atom, power in (*atoms[:place], (inner, 1), *atoms[place:]):
         result.over[atom] = result.over.get(atom, 0) + power
     return [result]
