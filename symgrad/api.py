@@ -24,7 +24,7 @@ from symgrad.errors import ArgumentError, CodegenError, ShapeError, SymgradError
 from symgrad.explain import Explanation, explain
 from symgrad.form import Forms
 from symgrad.forms import forms
-from symgrad.groups import Grouped, together
+from symgrad.groups import Grouped, grouped
 from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
 from symgrad.load import is_path, load
@@ -159,7 +159,7 @@ def compile(
         require_replaceable(report_beside(target))
     program, options = _program(read, functions, dims)
     _require_bound(program, read)
-    names, wrt = _grouped(program, read, wrt, groups, unselected)
+    names, wrt = grouped(program, read.aliases, wrt, groups, unselected)
     derivation = derive_program(program, select(program, wrt, read.aliases, unselected))
     made = forms(derivation, check_domain=check_domain)
     if recompute is not None:
@@ -180,21 +180,6 @@ def compile(
     every = made.derivation.selection.names
     done = Compiled(read, made, module, file, source.text, source.captions, report, every)
     return done if groups is None else Grouped(done, names)
-
-
-def _grouped(
-    program: Program, read: Layer, wrt: Wrt, groups: object, unselected: str
-) -> tuple[dict[str, tuple[str, ...]], Wrt]:
-    """Return the arrays of each group, and what is selected; refuse what does not go together."""
-    if unselected not in ("drop", "zeros"):
-        message = f"unselected is {unselected!r}, expected 'drop' or 'zeros'"
-        raise ArgumentError(message, hint='as in unselected="zeros"')
-    if groups is None:
-        return {}, wrt
-    if wrt != "params" or unselected != "drop":
-        told = "wrt" if unselected == "drop" else "unselected"
-        raise ArgumentError(f"groups= and {told}= stand together", hint="give one of them")
-    return together(program, groups, read.aliases)
 
 
 def _report_beside(target: Path, report: Report | None) -> None:

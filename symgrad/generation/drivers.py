@@ -6,7 +6,7 @@ All take the checked arrays and their sizes as tuples and unpack what they use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.algebra.declared import expand
@@ -19,10 +19,11 @@ from symgrad.generation.analytic import real_only
 from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold
 from symgrad.generation.segments import run_lines
-from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
+from symgrad.generation.shared import Needs, Shared, needs_of, shared
+from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text, tuple_text
 from symgrad.generation.write_kernel import code_name, dim_text, mentions
 from symgrad.plan import plan, triangular
-from symgrad.program import BATCH, Array, Definition
+from symgrad.program import BATCH, Array, Definition, reads
 
 Steps = list[tuple[tuple[str, ...], list[str]]]
 
@@ -33,10 +34,13 @@ class Drivers:
 
     forms: Forms
     book: KernelBook = field(default_factory=KernelBook)
+    kept: dict[str, str] = field(default_factory=dict)
+    needs: Needs = field(init=False)
 
     def __post_init__(self) -> None:
-        """Ask whether the module may run on complex arrays."""
+        """Ask whether the module may run on complex arrays, and what parameters determine."""
         self.book.analytic = real_only(self.forms) is None
+        self.needs = needs_of(self.forms.program)
 
     def texts(self) -> list[str]:
         """Return all drivers, in the order in which the public functions need them."""
@@ -53,12 +57,13 @@ class Drivers:
         ]
         if self.forms.domain is not None:
             texts.append(self.domain(self.forms.domain))
-        return texts
+        return [*texts, *self.kept.values()]
 
     def forward(self) -> str:
         """Return the driver of the outputs alone."""
-        lines = self.lines(self.forms.forward.definitions, handed=_results(self.forms.forward))
-        lines.append(self.returned(self.forms.forward))
+        results = _results(self.forms.forward)
+        steps = self.apart(self.forms.forward.definitions, handed=results, wanted=results)
+        lines = [*_flat(steps), self.returned(self.forms.forward)]
         return self.function("_forward", "arrays, sizes, dtype", "Return the outputs.", lines)
 
     def sweep(self) -> str:
@@ -71,7 +76,8 @@ class Drivers:
         declared = self.declared()
         done: set[str] = set()
         lines = ["v = {}"]
-        steps = self.steps(self.forms.factors.definitions, keep=sorted(kept), handed=sorted(kept))
+        found = sorted(kept)
+        steps = self.apart(self.forms.factors.definitions, keep=found, handed=found, wanted=found)
         for writes, step in [(declared, []), *steps]:
             lines += step
             lines += [f'v["{name}"] = {code_name(name)}' for name in writes if name in kept]
@@ -107,7 +113,8 @@ class Drivers:
         trade = self.forms.trade
         if trade is None:
             outputs = self.forms.program.outputs
-            lines = self.lines(needed(self.forms.program.definitions, kept), handed=outputs)
+            definitions = needed(self.forms.program.definitions, kept)
+            lines = _flat(self.apart(definitions, handed=outputs, wanted=kept))
         else:
             lines = self.staged(trade.record)
         entries = ", ".join(f'"{n}": {code_name(n)}' for n in kept)
@@ -121,12 +128,13 @@ class Drivers:
         trade = self.forms.trade
         if trade is None:
             going_back = [d for d in form.definitions if d.name not in own]
-            steps = self.lines(going_back, form.given, handed=_results(form))
+            results = _results(form)
+            steps = _flat(self.apart(going_back, form.given, handed=results, wanted=results))
         else:
             stages = trade.vjp if form.name == "vjp" else trade.vjp_per_sample
             steps = self.staged(stages, form.given)
-        results = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
-        lines = [*self.recalled(self.forms.saved, steps), *steps, f"return {{{results}}}"]
+        entries = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
+        lines = [*self.recalled(self.forms.saved, steps), *steps, f"return {{{entries}}}"]
         given = ", ".join(code_name(a.name) for a in form.given)
         title = "Return {θ: gradient of u . y} from what was recorded."
         return self.function(name, f"arrays, sizes, dtype, v, {given}", title, lines)
@@ -151,7 +159,8 @@ class Drivers:
     def tangent(self) -> str:
         """Return the driver of a Jacobian-vector product."""
         form = self.forms.jvp
-        steps = self.lines(form.definitions, form.given, handed=_results(form))
+        results = _results(form)
+        steps = _flat(self.apart(form.definitions, form.given, handed=results, wanted=results))
         lines = [
             f'{code_name(a.name)} = tangents["{name}"]'
             for a, name in zip(form.given, self.forms.derivation.selection.names, strict=True)
@@ -170,6 +179,66 @@ class Drivers:
 
     # ------------------------------------------------------------ parts of drivers
 
+    def apart(
+        self,
+        definitions: Sequence[Definition],
+        given: Sequence[Array] = (),
+        *,
+        handed: Sequence[str],
+        wanted: Collection[str],
+        keep: Sequence[str] | None = None,
+    ) -> Steps:
+        """Return the steps of a form; what parameters determine has functions of its own.
+
+        What such a function returns may be kept between calls. `wanted` are the arrays that are
+        read after the form, `handed` those that are given to the caller.
+        """
+        program = self.forms.program
+        ways = (self.forms.vjp, self.forms.vjp_per_sample, self.forms.jvp)
+        own = {*program.outputs, *(name for form in ways for name in _results(form))}
+        prepared, lower = self.prepared(definitions, given), triangular(program.definitions)
+        axes = {n for n, dims in self.shapes(given).items() if dims}
+        groups, rest = shared(prepared, self.needs, own, wanted, lower, axes)
+        shapes = {d.name: tuple(i.dim for i in d.indices) for d in prepared}
+        steps: Steps = [
+            (group.wanted, [self.recall(group, given, shapes)]) for group in groups if group.wanted
+        ]
+        return [*steps, *self.planned(rest, given, keep=keep, handed=handed, more=shapes)]
+
+    def recall(
+        self, group: Shared, given: Sequence[Array], more: Mapping[str, tuple[Dim, ...]]
+    ) -> str:
+        """Return the line that takes what parameters determine from an earlier call, or makes it.
+
+        Its function is noted; equal ones are one.
+        """
+        steps = self.planned(group.definitions, given, handed=group.wanted, more=more)
+        lines = _flat(steps)
+        names = [code_name(n) for n in group.wanted]
+        target = ", ".join(names)
+        lines.append(f"return {target}")
+        text = "\n".join(lines)
+        inside = {d.name for d in group.definitions}
+        read = dict.fromkeys(n for d in group.definitions for n in reads(d) if n not in inside)
+        others = [code_name(n) for n in read if n not in self.declared()]
+        parameters = ", ".join(("arrays", "sizes", "dtype", *others))
+        title = f"Return what {', '.join(group.needs) or 'sizes'} alone determine."
+        if len(group.needs) == 1:
+            title = title.replace("determine", "determines")
+        body = self.function("_shared", parameters, title, lines)
+        if body not in self.kept:
+            wish = number = f"_shared_{group.wanted[-1]}"
+            count = 1
+            while any(t.startswith(f"def {number}(") for t in self.kept.values()):
+                count += 1
+                number = f"{wish}_{count}"
+            self.kept[body] = self.function(number, parameters, title, lines)
+        name = self.kept[body].removeprefix("def ").partition("(")[0]
+        sizes = [n for n in size_names(self.forms.program) if mentions(text, n)]
+        key = tuple_text([*sizes, "dtype"])
+        needs = tuple_text([f'"{n}"' for n in group.needs]) if group.needs else "()"
+        return f"{target} = _kept({needs}, {key}, {name}, {parameters})"
+
     def steps(
         self,
         definitions: Sequence[Definition],
@@ -184,12 +253,34 @@ class Drivers:
         With `keep`, the arrays wanted afterwards, others may be overwritten; with `handed`, those
         given to the caller, others may be views. `more` are the axes of further arrays it reads.
         """
+        if more is None:  # a row that is computed again in segments may lie in no whole array
+            definitions = self.prepared(definitions, given)
+        else:
+            definitions = expand(definitions, self.forms.program.declared)
+        return self.planned(definitions, given, made, keep, handed, more)
+
+    def prepared(
+        self, definitions: Sequence[Definition], given: Sequence[Array]
+    ) -> tuple[Definition, ...]:
+        """Return definitions as they are planned, functions with stated slopes written out."""
+        program = self.forms.program
+        definitions = expand(definitions, program.declared)
+        values = {d.name: d for d in program.definitions}
+        known = {*self.shapes(given), *(d.name for d in definitions)}
+        return tuple(even_out(definitions, values, known))
+
+    def planned(
+        self,
+        definitions: Sequence[Definition],
+        given: Sequence[Array] = (),
+        made: Sequence[str] = (),
+        keep: Sequence[str] | None = None,
+        handed: Sequence[str] | None = None,
+        more: Mapping[str, tuple[Dim, ...]] | None = None,
+    ) -> Steps:
+        """Return the steps of prepared definitions, see `steps`."""
         program = self.forms.program
         shapes = {**self.shapes(given), **(more or {})}
-        definitions = expand(definitions, program.declared)
-        if more is None:  # a row that is computed again in segments may lie in no whole array
-            values = {d.name: d for d in program.definitions}
-            definitions = even_out(definitions, values, {*shapes, *(d.name for d in definitions)})
         lower = triangular(program.definitions)
         schedule = plan(definitions, program.batch, keep, shapes, handed, lower)
         shapes |= {d.name: tuple(i.dim for i in d.indices) for d in definitions}
@@ -212,7 +303,7 @@ class Drivers:
     ) -> list[str]:
         """Return the lines of all steps of a form."""
         steps = self.steps(definitions, given, made, handed=handed, more=more)
-        return [line for _, step in steps for line in step]
+        return _flat(steps)
 
     def shapes(self, given: Sequence[Array]) -> dict[str, tuple[Dim, ...]]:
         """Return the axes of every array a form may read, the batch axis among them."""
@@ -220,7 +311,7 @@ class Drivers:
         found = {
             a.name: (BATCH, *a.axes) if a.batched else a.axes for a in (*program.arrays, *given)
         }
-        everything = (*program.definitions, *self.forms.derivation.adjoints)
+        everything = (*program.definitions, *self.forms.factors.definitions)
         found |= {t.name: (Dim.of(len(t.values)),) for t in program.tables}
         return found | {d.name: tuple(i.dim for i in d.indices) for d in everything}
 
@@ -260,6 +351,10 @@ class Drivers:
         ]
         body = (fold(f"    {line}") for line in (*opening, *counted, *lines))
         return "\n".join((fold(f"def {name}({parameters}):"), f'    """{title}"""', *body))
+
+
+def _flat(steps: Steps) -> list[str]:
+    return [line for _, step in steps for line in step]
 
 
 def _results(form: Form) -> tuple[str, ...]:

@@ -180,6 +180,10 @@ def _allocation(buffer: Buffer) -> str:
     return f"np.empty({shape_text(buffer.dims)}, {dtype})"
 
 
+Covered = Collection[tuple[str, int]]
+"""Axes, by array and number, that are read whole."""
+
+
 def product_lines(product: Product, step: str = "") -> list[str]:
     """Return the statement that computes a matrix product with np.matmul, and one for its sign.
 
@@ -192,8 +196,8 @@ def product_lines(product: Product, step: str = "") -> list[str]:
     if p.target_indices != direct and p.target_indices == swapped:
         left, right, rows, columns = right, left, columns, rows
         direct = swapped
-    a = _operand(left, step, p.batch, rows, p.inner)
-    b = _operand(right, step, p.batch, p.inner, columns)
+    a = _operand(left, p.covered, step, p.batch, rows, p.inner)
+    b = _operand(right, p.covered, step, p.batch, p.inner, columns)
     groups = [g for g in (rows, columns) if g]
     flat = all(len(g) == 1 for g in groups)
     target = code_name(p.target)
@@ -203,7 +207,7 @@ def product_lines(product: Product, step: str = "") -> list[str]:
         if not p.batch and len(columns) == 1 and _lies_as(left, (*rows, *p.inner)):
             # matmul takes all rows but the last axis of them as a stack
             whole = {*rows, *p.inner}
-            a, groups = f"{code_name(left.array)}{_slice(left, whole, step)}", [columns]
+            a, groups = f"{code_name(left.array)}{_slice(left, p.covered, whole, step)}", [columns]
         target += f"[:, {step}]" if BATCH in (i.dim for i in p.target_indices) else f"[{step}]"
         flat = all(len(g) == 1 for g in groups)
         return [_step_product(p, target, f"np.matmul({a}, {b}", direct, flat)]
@@ -261,7 +265,7 @@ def _lies_as(access: Access, axes: Sequence[Index]) -> bool:
 
 
 def _operand(
-    access: Access, step: str, batch: Sequence[Index], *groups: Sequence[Index]
+    access: Access, covered: Covered, step: str, batch: Sequence[Index], *groups: Sequence[Index]
 ) -> str:
     """Return an array with its axes in the order of the groups, each group one axis."""
     bare = [stretch(p) for p in access.at]
@@ -272,7 +276,7 @@ def _operand(
     order = [axes.index(i) for i in want]
     text = code_name(access.array)
     if len(axes) < len(bare) or any(is_part(p) for p in access.at):
-        text += _slice(access, wanted, step)
+        text += _slice(access, covered, wanted, step)
     steps = [p.terms[0][1] for p in access.at if isinstance(p, Affine) and stretch(p) in wanted]
     if any(size != 1 for size in steps):
         text = f"np.ascontiguousarray({text})"  # BLAS takes no such steps
@@ -283,11 +287,13 @@ def _operand(
     return text
 
 
-def _slice(access: Access, whole: Collection[Index], step: str) -> str:
+def _slice(access: Access, covered: Covered, whole: Collection[Index], step: str) -> str:
     """Return the subscript that takes one step of a recurrence out of an array."""
     places = []
-    for position in access.at:
-        if stretch(position) in whole:
+    for number, position in enumerate(access.at):
+        if (access.array, number) in covered and position.bare in whole:
+            places.append(":")
+        elif stretch(position) in whole:
             places.append(_stretch_text(position))
         elif isinstance(position, Affine):
             places.append(_step_text(position, step))
