@@ -24,7 +24,7 @@ from symgrad.emit import Source, emit
 from symgrad.errors import ArgumentError, CodegenError, ShapeError, SymgradError
 from symgrad.explain import Explanation, explain
 from symgrad.form import Forms
-from symgrad.groups import Grouped, together
+from symgrad.groups import Grouped, grouped
 from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
 from symgrad.load import is_path, load
@@ -170,7 +170,7 @@ def compile(
     _require_bound(program, read)
     batch_axis = whole(batch_axis, "batch_axis")
     require_axis(program, batch_axis)
-    names, wrt = _grouped(program, read, wrt, groups, unselected)
+    names, wrt = grouped(program, read.aliases, wrt, groups, unselected)
     selection = select(program, wrt, read.aliases, unselected)
     made = assemble(program, selection, order, check_domain=check_domain)
     if order == 2:
@@ -194,21 +194,6 @@ def compile(
     nouns = (source.text, source.captions, report, every, batch_axis)
     done = Compiled(read, made, module, file, *nouns)
     return done if groups is None else Grouped(done, names)
-
-
-def _grouped(
-    program: Program, read: Layer, wrt: Wrt, groups: object, unselected: str
-) -> tuple[dict[str, tuple[str, ...]], Wrt]:
-    """Return the arrays of each group, and what is selected; refuse what does not go together."""
-    if unselected not in ("drop", "zeros"):
-        message = f"unselected is {unselected!r}, expected 'drop' or 'zeros'"
-        raise ArgumentError(message, hint='as in unselected="zeros"')
-    if groups is None:
-        return {}, wrt
-    if wrt != "params" or unselected != "drop":
-        told = "wrt" if unselected == "drop" else "unselected"
-        raise ArgumentError(f"groups= and {told}= stand together", hint="give one of them")
-    return together(program, groups, read.aliases)
 
 
 def _report_beside(target: Path, report: Report | None) -> None:

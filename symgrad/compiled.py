@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
+from symgrad.bound import Bound
 from symgrad.chunks import chunks, in_pieces
 from symgrad.costs.plan import Plan, planned
 from symgrad.errors import ArgumentError, ShapeError, similar
@@ -140,6 +141,15 @@ class Compiled(SecondOrder):
         array = self.forms.program.array(name)
         assert array is not None
         return Placing(self.name, array, self.forms.derivation.selection.region(name), sizes)
+
+    def bind(self, **arrays: Any) -> Bound:
+        """Return the forms as functions of all other arrays, with copies of these fixed.
+
+        Definitions that the bound parameters and constants alone determine are computed once,
+        forward and on the way back; what depends on samples is not. Raises ArgumentError for a
+        name that is no array of the layer.
+        """
+        return Bound(self, arrays)
 
     def take(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Return {θ: the selected part} of {θ: array}, for all θ that are given; copies.

@@ -36,6 +36,7 @@ IMPORTS = {
     "warnings": "import warnings",
     "Mapping": "from collections.abc import Mapping",
     "ThreadPoolExecutor": "from concurrent.futures import ThreadPoolExecutor",
+    "ContextVar": "from contextvars import ContextVar",
     "pairwise": "from itertools import pairwise",
     "FunctionType": "from types import FunctionType",
 }

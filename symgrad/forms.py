@@ -7,12 +7,15 @@ the selection did not ask for is in it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from symgrad.algebra.factors import keyed, structure
 from symgrad.algebra.names import Names
+from symgrad.algebra.narrow import narrow
 from symgrad.algebra.order import needed
 from symgrad.algebra.sweep import Sweep, own_indices
 from symgrad.algebra.tangents import tangents
-from symgrad.derivation import Derivation, fill
+from symgrad.derivation import Derivation, Jacobian, fill
 from symgrad.form import Form, Forms, Result
 from symgrad.program import (
     Access,
@@ -37,10 +40,11 @@ def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
     supply = Supply(derivation.serial)
     outputs = _output_results(program)
     forward = Form("forward", needed(program.definitions, [r.array for r in outputs]), outputs)
-    first = [j for j in derivation.jacobians if not j.beside]
+    adjoints, jacobians = _narrowed(derivation, supply)
+    first = [j for j in jacobians if not j.beside]
     structured = keyed(program, [structure(derivation, j, names) for j in first])
     arrays = [a for s in structured for a in s.arrays]
-    everything = (*program.definitions, *derivation.adjoints)
+    everything = (*program.definitions, *adjoints)
     wanted = [*(r.array for r in outputs), *arrays]
     factors = Form("factors", needed(everything, wanted), outputs)
     vjp = _vjp(derivation, Names(program), supply, per_sample=False)
@@ -69,6 +73,19 @@ def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
         supply.serial,
         domain,
     )
+
+
+def _narrowed(
+    derivation: Derivation, supply: Supply
+) -> tuple[tuple[Definition, ...], tuple[Jacobian, ...]]:
+    """Return the adjoints and Jacobians, without what only the rest of a part would need."""
+    program, jacobians = derivation.program, derivation.jacobians
+    if not derivation.selection.regions or any(d.loop for d in program.definitions):
+        return derivation.adjoints, jacobians
+    sums = [j.terms for j in jacobians]
+    adjoints, narrower = narrow(derivation.adjoints, sums, (), supply)
+    pairs = zip(jacobians, narrower, strict=True)
+    return adjoints, tuple(replace(j, terms=terms) for j, terms in pairs)
 
 
 def _domain(program: Program) -> Form:
@@ -139,7 +156,10 @@ def _vjp(derivation: Derivation, names: Names, supply: Supply, per_sample: bool)
         definition = Definition(names.new(f"d_{name}"), indices, sum_terms, written=False)
         closing.append(definition)
         handed.append(Result((name,), definition.name, indices))
-    everything = (*program.definitions, *sweep.definitions, *closing)
+    way = (*sweep.definitions, *closing)
+    if derivation.selection.regions and not any(d.loop for d in program.definitions):
+        way, _ = narrow(way, [], [d.name for d in closing], supply)
+    everything = (*program.definitions, *way)
     name = "vjp_per_sample" if per_sample else "vjp"
     definitions = needed(everything, [r.array for r in handed])
     return Form(name, definitions, tuple(handed), seeds, tuple(sweep.owners))

@@ -14,8 +14,26 @@ from symgrad.compiled import Compiled
 from symgrad.errors import ArgumentError, SelectionError, similar
 from symgrad.jacobians import Jacobians
 from symgrad.program import Program
-from symgrad.select import select
+from symgrad.select import Wrt, select
 from symgrad.syntax import Alias
+
+
+def grouped(
+    program: Program, aliases: Iterable[Alias], wrt: Wrt, groups: object, unselected: str
+) -> tuple[dict[str, tuple[str, ...]], Wrt]:
+    """Return the arrays of each group, {} without groups, and what is selected.
+
+    Raises ArgumentError for options that do not go together, and as `together` does.
+    """
+    if unselected not in ("drop", "zeros"):
+        message = f"unselected is {unselected!r}, expected 'drop' or 'zeros'"
+        raise ArgumentError(message, hint='as in unselected="zeros"')
+    if groups is None:
+        return {}, wrt
+    if wrt != "params" or unselected != "drop":
+        told = "wrt" if unselected == "drop" else "unselected"
+        raise ArgumentError(f"groups= and {told}= stand together", hint="give one of them")
+    return together(program, groups, aliases)
 
 
 def together(
@@ -159,4 +177,4 @@ class GroupedJacobians(Mapping[str, Jacobians]):
         return "\n".join(f"{group}:\n{found!r}" for group, found in self._groups.items())
 
 
-__all__ = ["Grouped", "GroupedJacobians", "together"]
+__all__ = ["Grouped", "GroupedJacobians", "grouped", "together"]

@@ -225,15 +225,18 @@ class Planner:
         found = _product(definition, term, self.fixed)
         if found is None:
             return None
+        covered: set[tuple[str, int]] = set()
         for access in (found.left, found.right):
-            whole = self.shapes.get(access.array)
-            for position, axis in zip(access.at, whole or access.at, strict=True):
+            whole = self.shapes.get(access.array, ())
+            for number, (position, dim) in enumerate(zip(access.at, whole, strict=False)):
                 bare = position.bare
-                if whole and bare not in (None, self.fixed) and not is_part(position):
-                    assert bare is not None
-                    if bare.dim != axis:
-                        return None  # a part of an array
-        return found
+                if bare is None or bare == self.fixed:
+                    continue
+                if bare.dim == dim:
+                    covered.add((access.array, number))
+                elif not is_part(position):
+                    return None  # a part of an array
+        return replace(found, covered=frozenset(covered))
 
     def queue(self, definition: Definition, nodes: tuple[Node, ...]) -> None:
         """Put loops behind those that wait."""

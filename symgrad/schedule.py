@@ -103,7 +103,8 @@ class Product:
 
     `batch` stand in all three, `rows` in left and target, `columns` in right and target. The
     position of a step of a recurrence (`fixed`) is a number here. `negative` is minus that. Of
-    some axes an array may be read, and the target be written, at a part only: see `stretch`.
+    some axes an array may be read, and the target be written, at a part only: see `stretch`. Axes
+    that are `covered`, by array and number, are read whole by the index of a part.
     """
 
     target: str
@@ -118,6 +119,7 @@ class Product:
     fixed: Index | None = None
     negative: bool = False
     target_at: tuple[Position, ...] = ()
+    covered: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def partial(self) -> bool:

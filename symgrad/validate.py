@@ -36,9 +36,6 @@ SLACK = 10.0
 """How many estimated errors of a difference an entry may be away."""
 FLOOR = 1e-15
 """What rounding leaves where slopes of order one cancel; points are drawn of order one."""
-LARGE = 512
-"""Arrays with more entries are tested along random directions."""
-DIRECTIONS = 4
 EVERYTHING = Selection(())
 """Judges whole arrays."""
 KINDS: tuple[Kind, ...] = ("normal", "normal", "positive", "positive", "unit", "unit", "definite")
@@ -261,13 +258,9 @@ def _differenced(
     slopes: dict[tuple[str, str], Difference] = {}
     directions: dict[str, Values] = {}
     for parameter in wrt:
-        array = program.array(parameter)
-        if array is None:
-            raise InternalError(f"{parameter} is no array of {program.name}")
-        portion = Portion(program, array, arrays, parts.region(parameter), parts.filled)
-        own, rows = portion.shape, None
-        if np.prod(own, dtype=np.int64) > LARGE:
-            rows = rng.standard_normal((DIRECTIONS, *own))
+        portion = Portion.of(program, parameter, arrays, parts)
+        rows = portion.directions(rng)
+        if rows is not None:
             directions[parameter] = portion.placed(rows) if parts.filled else rows
         found = portion.slopes(rows, functions)
         slopes.update({(output, parameter): found[output] for output in program.outputs})

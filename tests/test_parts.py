@@ -1,6 +1,8 @@
 """Parts of arrays: every form of a part is that part of the form of the whole."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -286,7 +288,7 @@ def code(jac, name):
 
 @pytest.mark.parametrize("part", [np.s_[2:, :], np.s_[[0, 3, 1]], np.s_[:2, 1:3]])
 def test_products_of_slices_are_taken_by_blas(part):
-    jac = compiled(DENSE, {"W": part})
+    jac = compiled(DENSE, {"W": part, "b": True})
     assert "matmul(d_z[" in code(jac, "_back")
     assert "t_z[" in code(jac, "_tangent")
     assert "np.matmul(x" in code(jac, "_tangent")
@@ -320,6 +322,18 @@ def test_loops_and_arrays_have_the_sizes_of_the_part():
     assert max(sizes) <= 2 * 1000
     for name in ("fill_d_W", "fill_C_W"):
         assert "range(n_m)" not in code(jac, name)
+
+
+def test_adjoints_that_only_a_part_reads_have_its_size():
+    """With one of h hidden units selected, the way back knows no other one."""
+    jac = compiled(LAYERS["mlp"], {"W1": np.s_[3:4], "b1": np.s_[3:4]})
+    for form in ("_back", "fill_d_z", "fill_G_z"):
+        lines = [x for x in code(jac, form).splitlines() if "W2[:, " not in x]
+        assert "n_h" not in "\n".join(x for x in lines if not x.endswith("= sizes"))
+    assert "W2[:, 3:4]" in code(jac, "_back")
+    arrays = arrays_for(jac)
+    J = jac.jacobian(arrays)
+    assert all(a.shape[1:] in ((3, 1), (4,)) for a in J["W1"].factors().values())
 
 
 def test_an_element_gathered_from_a_part_is_found_without_a_search():
@@ -494,3 +508,80 @@ def test_what_cannot_be_scattered_is_refused():
         J.scatter({"b": np.ones(3)})
     with pytest.raises(ArgumentError, match="W is missing"):
         jac.scatter({"W": np.ones((2, 4))}, {})
+
+
+@pytest.mark.parametrize("wrt", [{"U": np.s_[1:], "W": [0, 2]}, {"x": np.s_[1:3], "b": np.s_[::2]}])
+@pytest.mark.parametrize("unselected", ["drop", "zeros"])
+def test_parts_go_with_recomputing(wrt, unselected):
+    """A recurrence cut into segments gives the same parts."""
+    text = RECURRENCES["rnn"]
+    plain, again = (
+        compiled(text, wrt, unselected=unselected, recompute=r) for r in (None, ["h"])
+    )
+    arrays = arrays_for(plain)
+    u = np.cos(plain.forward(arrays))
+    for form in ("vjp", "vjp_per_sample"):
+        ours, theirs = getattr(again, form)(arrays, u), getattr(plain, form)(arrays, u)
+        for theta in theirs:
+            np.testing.assert_allclose(ours[theta], theirs[theta], **EXACT)
+
+
+def test_parts_of_the_arrays_of_a_model_are_selected_by_their_dotted_names():
+    first = sg.layer("x: input[n]\nW: param[m, n]\ny = tanh(W @ x)", name="first")
+    second = sg.layer("x: input[m]\nW: param[k, m]\ny = W @ x", name="second")
+    jac = compiled(sg.chain(first, second), {"first.W": np.s_[1:], "second.*": True})
+    assert jac.wrt == ("first_W", "second_W")
+    J = jac.jacobian(np.ones((2, 4)), np.ones((3, 4)), np.ones((2, 3)))
+    assert J["first_W"].shape == (2, 2, 2, 4)
+
+
+@pytest.mark.parametrize("unselected", ["drop", "zeros"])
+def test_generated_text_of_parts_is_clean(tmp_path, unselected):
+    pytest.importorskip("ruff")
+    wrt = {"W": np.s_[1:, [0, 2, -1]], "b": np.array([True, False, True, True])}
+    path = tmp_path / "parts.py"
+    jac = compiled(DENSE, wrt, unselected=unselected, path=path)
+    assert jac.source == compiled(DENSE, wrt, unselected=unselected).source
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--quiet", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    jac.module.jacobian(np.ones((2, 4)), np.ones((4, 4)), np.ones(4))
+
+
+def test_the_command_line_takes_parts(tmp_path):
+    path = tmp_path / "dense.sg"
+    path.write_text(DENSE, encoding="utf-8")
+    command = [sys.executable, "-m", "symgrad", "derive", str(path), "--wrt", "W[1:, 0],b"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "∂y[i]/∂W[j+1,0]" in done.stdout
+    assert "∂y[i]/∂b[j]" in done.stdout
+
+
+def test_products_of_parts_are_those_of_their_dense_jacobians():
+    """Gram and Gauss-Newton matrices, diagonals, norms and steps of a part and of its place."""
+    wrt = {"W": np.s_[1:, [0, 2]], "b": np.s_[::2], "x": np.s_[2:]}
+    drop, zeros = (compiled(DENSE, wrt, unselected=w) for w in ("drop", "zeros"))
+    arrays = arrays_for(drop)
+    J, Z = drop.jacobian(arrays), zeros.jacobian(arrays)
+    dense = {n: block.dense() for n, block in J.items()}
+    shared = np.concatenate([dense[n].reshape(3, 3, -1) for n in ("W", "b")], axis=2)
+    own = dense["x"].reshape(3, 3, -1)
+    gram = np.einsum("bip,cjp->bicj", shared, shared)
+    for b in range(3):
+        gram[b, :, b] += own[b] @ own[b].T
+    for found in (J, Z):
+        np.testing.assert_allclose(found.gram(), gram, **EXACT)
+        norm = np.sqrt((shared**2).sum((1, 2)) + (own**2).sum((1, 2)))
+        np.testing.assert_allclose(found.norm(), norm, **EXACT)
+    F, G = J.ggn(), Z.ggn()
+    flat = dense["W"].reshape(3, 3, -1)
+    expected = np.einsum("bip,biq->pq", flat, flat).reshape(*J["W"].shape[2:] * 2)
+    np.testing.assert_allclose(F["W", "W"], expected, **EXACT)
+    assert G["W", "W"].shape == (3, 4, 3, 4)
+    rows, columns = np.ix_([1, 2], [0, 2])
+    np.testing.assert_allclose(G["W", "W"][rows, columns][:, :, rows, columns], expected, **EXACT)
+    r = np.sin(J.value)
+    ours, theirs = J.solve(r, damping=0.1), Z.solve(r, damping=0.1)
+    for n in ours:
+        np.testing.assert_allclose(Z[n].take(theirs[n]), ours[n], rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(J[n].scatter(ours[n]), theirs[n], rtol=1e-9, atol=1e-10)

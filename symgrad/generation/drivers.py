@@ -6,8 +6,8 @@ All take the checked arrays and their sizes as tuples and unpack what they use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from symgrad.algebra.declared import expand
 from symgrad.algebra.order import needed
@@ -21,10 +21,11 @@ from symgrad.generation.drivers_twice import drivers_twice
 from symgrad.generation.fold import fold
 from symgrad.generation.order import Order
 from symgrad.generation.segments import run_lines
-from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
+from symgrad.generation.shared import Needs, Shared, needs_of, shared
+from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text, tuple_text
 from symgrad.generation.write_kernel import code_name, dim_text, mentions
 from symgrad.plan import plan, triangular
-from symgrad.program import BATCH, Array, Definition
+from symgrad.program import BATCH, Array, Definition, reads
 from symgrad.schedule import Schedule
 
 Steps = list[tuple[tuple[str, ...], list[str]]]
@@ -37,10 +38,13 @@ class Drivers:
 
     forms: Forms
     book: KernelBook = field(default_factory=KernelBook)
+    kept: dict[str, str] = field(default_factory=dict)
+    needs: Needs = field(init=False)
 
     def __post_init__(self) -> None:
-        """Ask whether the module may run on complex arrays."""
+        """Ask whether the module may run on complex arrays, and what parameters determine."""
         self.book.analytic = real_only(self.forms) is None
+        self.needs = needs_of(self.forms.program)
 
     def texts(self) -> list[str]:
         """Return all drivers, in the order in which the public functions need them."""
@@ -59,12 +63,13 @@ class Drivers:
             texts += drivers_twice(self, self.forms.curvature)
         if self.forms.domain is not None:
             texts.append(self.domain(self.forms.domain))
-        return texts
+        return [*texts, *self.kept.values()]
 
     def forward(self) -> str:
         """Return the driver of the outputs alone."""
-        lines = self.lines(self.of_forward())
-        lines.append(self.returned(self.forms.forward))
+        results = _results(self.forms.forward)
+        steps = self.apart(self.of_forward(), results)
+        lines = [*_flat(steps), self.returned(self.forms.forward)]
         return self.function("_forward", "arrays, sizes, dtype", "Return the outputs.", lines)
 
     def sweep(self) -> str:
@@ -81,7 +86,7 @@ class Drivers:
         declared = self.declared()
         done: set[str] = set()
         lines = ["v = {}"]
-        for writes, step in [(declared, []), *self.steps(order)]:
+        for writes, step in [(declared, []), *self.apart(order, kept)]:
             lines += step
             lines += [f'v["{n}"] = {code_name(n)}' for n in writes if n in kept]
             done |= set(writes)
@@ -112,7 +117,10 @@ class Drivers:
     def record(self) -> str:
         """Return the driver of the forward pass that keeps what going back needs."""
         kept, trade = self.recorded(), self.forms.trade
-        lines = self.lines(self.of_record()) if trade is None else self.staged(trade.record)
+        if trade is None:
+            lines = _flat(self.apart(self.of_record(), kept))
+        else:
+            lines = self.staged(trade.record)
         entries = ", ".join(f'"{n}": {code_name(n)}' for n in kept)
         lines.append(f"return {{{entries}}}")
         title = "Return the outputs and what the way back reads."
@@ -122,12 +130,12 @@ class Drivers:
         """Return the backward half of a vector-Jacobian product."""
         trade = self.forms.trade
         if trade is None:
-            steps = self.lines(self.of_back(form))
+            steps = _flat(self.apart(self.of_back(form), _results(form)))
         else:
             stages = trade.vjp if form.name == "vjp" else trade.vjp_per_sample
             steps = self.staged(stages, form.given)
-        results = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
-        lines = [*self.recalled(self.forms.saved, steps), *steps, f"return {{{results}}}"]
+        entries = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
+        lines = [*self.recalled(self.forms.saved, steps), *steps, f"return {{{entries}}}"]
         given = ", ".join(code_name(a.name) for a in form.given)
         title = "Return {θ: gradient of u . y} from what was recorded."
         return self.function(name, f"arrays, sizes, dtype, v, {given}", title, lines)
@@ -161,7 +169,7 @@ class Drivers:
     def tangent(self) -> str:
         """Return the driver of a Jacobian-vector product."""
         form = self.forms.jvp
-        steps = self.lines(self.of_tangent())
+        steps = _flat(self.apart(self.of_tangent(), _results(form)))
         lines = [
             f'{code_name(a.name)} = tangents["{name}"]'
             for a, name in zip(form.given, self.forms.derivation.selection.names, strict=True)
@@ -230,12 +238,84 @@ class Drivers:
         self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None
     ) -> tuple[Schedule, Shapes]:
         """Return the steps of a driver, and the axes of all arrays that stand in them."""
-        program = self.forms.program
-        shapes = {**self.shapes(order.given), **(more or {})}
-        definitions = expand(order.definitions, program.declared)
         if more is None:  # a row that is computed again in segments may lie in no whole array
-            values = {d.name: d for d in program.definitions}
-            definitions = even_out(definitions, values, {*shapes, *(d.name for d in definitions)})
+            return self.planned(self.prepared(order))
+        definitions = expand(order.definitions, self.forms.program.declared)
+        return self.planned(replace(order, definitions=definitions), more)
+
+    def prepared(self, order: Order) -> Order:
+        """Return what to compute as it is planned, functions with stated slopes written out."""
+        program = self.forms.program
+        definitions = expand(order.definitions, program.declared)
+        values = {d.name: d for d in program.definitions}
+        known = {*self.shapes(order.given), *(d.name for d in definitions)}
+        return replace(order, definitions=even_out(definitions, values, known))
+
+    def apart(self, order: Order, wanted: Collection[str]) -> Steps:
+        """Return the steps of a form; what parameters determine has functions of its own.
+
+        What such a function returns may be kept between calls. `wanted` are the arrays that are
+        read after the form.
+        """
+        groups, rest, shapes = self.divided(order, wanted)
+        steps: Steps = [
+            (group.wanted, [self.recall(group, order.given, shapes)]) for group in groups
+        ]
+        return [*steps, *self.written(rest, *self.planned(rest, shapes))]
+
+    def divided(
+        self, order: Order, wanted: Collection[str]
+    ) -> tuple[list[Shared], Order, Shapes]:
+        """Return the groups that parameters determine, the rest, and the axes of them all."""
+        program, order = self.forms.program, self.prepared(order)
+        ways = (self.forms.vjp, self.forms.vjp_per_sample, self.forms.jvp)
+        own = {*program.outputs, *(name for form in ways for name in _results(form))}
+        axes = {n for n, dims in self.shapes(order.given).items() if dims}
+        lower = triangular(program.definitions)
+        groups, rest = shared(order.definitions, self.needs, own, wanted, lower, axes)
+        shapes = {d.name: tuple(i.dim for i in d.indices) for d in order.definitions}
+        return [g for g in groups if g.wanted], replace(order, definitions=rest), shapes
+
+    def recall(
+        self, group: Shared, given: Sequence[Array], more: Mapping[str, tuple[Dim, ...]]
+    ) -> str:
+        """Return the line that takes what parameters determine from an earlier call, or makes it.
+
+        Its function is noted; equal ones are one.
+        """
+        order = Order(group.definitions, given, handed=group.wanted)
+        lines = _flat(self.written(order, *self.planned(order, more)))
+        names = [code_name(n) for n in group.wanted]
+        target = ", ".join(names)
+        lines.append(f"return {target}")
+        text = "\n".join(lines)
+        inside = {d.name for d in group.definitions}
+        read = dict.fromkeys(n for d in group.definitions for n in reads(d) if n not in inside)
+        others = [code_name(n) for n in read if n not in self.declared()]
+        parameters = ", ".join(("arrays", "sizes", "dtype", *others))
+        title = f"Return what {', '.join(group.needs) or 'sizes'} alone determine."
+        if len(group.needs) == 1:
+            title = title.replace("determine", "determines")
+        body = self.function("_shared", parameters, title, lines)
+        if body not in self.kept:
+            wish = number = f"_shared_{group.wanted[-1]}"
+            count = 1
+            while any(t.startswith(f"def {number}(") for t in self.kept.values()):
+                count += 1
+                number = f"{wish}_{count}"
+            self.kept[body] = self.function(number, parameters, title, lines)
+        name = self.kept[body].removeprefix("def ").partition("(")[0]
+        sizes = [n for n in size_names(self.forms.program) if mentions(text, n)]
+        key = tuple_text([*sizes, "dtype"])
+        needs = tuple_text([f'"{n}"' for n in group.needs]) if group.needs else "()"
+        return f"{target} = _kept({needs}, {key}, {name}, {parameters})"
+
+    def planned(
+        self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None
+    ) -> tuple[Schedule, Shapes]:
+        """Return the steps of what is prepared, and the axes of all arrays that stand in them."""
+        program, definitions = self.forms.program, order.definitions
+        shapes = {**self.shapes(order.given), **(more or {})}
         lower = triangular(program.definitions)
         schedule = plan(definitions, program.batch, order.keep, shapes, order.handed, lower)
         shapes |= {d.name: tuple(i.dim for i in d.indices) for d in definitions}
@@ -245,7 +325,10 @@ class Drivers:
 
     def steps(self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None) -> Steps:
         """Return what each step of a driver completes, and its lines."""
-        schedule, shapes = self.scheduled(order, more)
+        return self.written(order, *self.scheduled(order, more))
+
+    def written(self, order: Order, schedule: Schedule, shapes: Shapes) -> Steps:
+        """Return what each step of a schedule completes, and its lines."""
         known = [a.name for a in (*self.forms.program.arrays, *order.given)]
         names = [*known, *(b.name for b in schedule.buffers), *self.forms.saved]
         taken = {code_name(n) for n in names}
@@ -259,7 +342,7 @@ class Drivers:
         self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None
     ) -> list[str]:
         """Return the lines of all steps of a driver."""
-        return [line for _, step in self.steps(order, more) for line in step]
+        return _flat(self.steps(order, more))
 
     def shapes(self, given: Sequence[Array]) -> dict[str, tuple[Dim, ...]]:
         """Return the axes of every array a form may read, the batch axis among them."""
@@ -267,7 +350,9 @@ class Drivers:
         found = {
             a.name: (BATCH, *a.axes) if a.batched else a.axes for a in (*program.arrays, *given)
         }
-        everything = (*program.definitions, *self.forms.derivation.adjoints)
+        curvature = self.forms.curvature
+        second = () if curvature is None else curvature.factors.definitions
+        everything = (*program.definitions, *self.forms.factors.definitions, *second)
         found |= {t.name: (Dim.of(len(t.values)),) for t in program.tables}
         return found | {d.name: tuple(i.dim for i in d.indices) for d in everything}
 
@@ -307,6 +392,10 @@ class Drivers:
         ]
         body = (fold(f"    {line}") for line in (*opening, *counted, *lines))
         return "\n".join((fold(f"def {name}({parameters}):"), f'    """{title}"""', *body))
+
+
+def _flat(steps: Steps) -> list[str]:
+    return [line for _, step in steps for line in step]
 
 
 def _results(form: Form) -> tuple[str, ...]:

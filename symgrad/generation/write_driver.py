@@ -178,6 +178,10 @@ def _allocation(buffer: Buffer) -> str:
     return f"np.empty({shape_text(buffer.dims)}, {dtype})"
 
 
+Covered = Collection[tuple[str, int]]
+"""Axes, by array and number, that are read whole."""
+
+
 def product_lines(product: Product, step: str = "") -> list[str]:
     """Return the statement that computes a matrix product with np.matmul, and one for its sign.
 
@@ -186,8 +190,8 @@ def product_lines(product: Product, step: str = "") -> list[str]:
     p = oriented(product)
     rows, columns = p.rows, p.columns
     direct = (*p.batch, *rows, *columns)
-    a = _operand(p.left, step, p.batch, rows, p.inner)
-    b = _operand(p.right, step, p.batch, p.inner, columns)
+    a = _operand(p.left, p.covered, step, p.batch, rows, p.inner)
+    b = _operand(p.right, p.covered, step, p.batch, p.inner, columns)
     groups = [g for g in (rows, columns) if g]
     flat = all(len(g) == 1 for g in groups)
     target = code_name(p.target)
@@ -196,7 +200,8 @@ def product_lines(product: Product, step: str = "") -> list[str]:
     if p.fixed is not None:
         if is_stack(p):
             whole = {*rows, *p.inner}
-            a, groups = f"{code_name(p.left.array)}{_slice(p.left, whole, step)}", [columns]
+            part = _slice(p.left, p.covered, whole, step)
+            a, groups = f"{code_name(p.left.array)}{part}", [columns]
         target += f"[:, {step}]" if BATCH in (i.dim for i in p.target_indices) else f"[{step}]"
         flat = all(len(g) == 1 for g in groups)
         return [_step_product(p, target, f"np.matmul({a}, {b}", direct, flat)]
@@ -274,7 +279,7 @@ def _lies_as(access: Access, axes: Sequence[Index]) -> bool:
 
 
 def _operand(
-    access: Access, step: str, batch: Sequence[Index], *groups: Sequence[Index]
+    access: Access, covered: Covered, step: str, batch: Sequence[Index], *groups: Sequence[Index]
 ) -> str:
     """Return an array with its axes in the order of the groups, each group one axis."""
     bare = [stretch(p) for p in access.at]
@@ -285,7 +290,7 @@ def _operand(
     order = [axes.index(i) for i in want]
     text = code_name(access.array)
     if len(axes) < len(bare) or any(is_part(p) for p in access.at):
-        text += _slice(access, wanted, step)
+        text += _slice(access, covered, wanted, step)
     steps = [p.terms[0][1] for p in access.at if isinstance(p, Affine) and stretch(p) in wanted]
     if any(size != 1 for size in steps):
         text = f"np.ascontiguousarray({text})"  # BLAS takes no such steps
@@ -296,11 +301,13 @@ def _operand(
     return text
 
 
-def _slice(access: Access, whole: Collection[Index], step: str) -> str:
+def _slice(access: Access, covered: Covered, whole: Collection[Index], step: str) -> str:
     """Return the subscript that takes one step of a recurrence out of an array."""
     places = []
-    for position in access.at:
-        if stretch(position) in whole:
+    for number, position in enumerate(access.at):
+        if (access.array, number) in covered and position.bare in whole:
+            places.append(":")
+        elif stretch(position) in whole:
             places.append(_stretch_text(position))
         elif isinstance(position, Affine):
             places.append(_step_text(position, step))

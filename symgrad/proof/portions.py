@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.derivation import Selection
+from symgrad.errors import InternalError
 from symgrad.program import Array, Program
 from symgrad.proof.differences import Difference, differences
 from symgrad.proof.interpret import bind
@@ -19,6 +21,10 @@ from symgrad.proof.run import Functions
 from symgrad.proof.sizes import sizes
 from symgrad.region import Region
 from symgrad.scatter import scattered, shape_of
+
+LARGE = 512
+"""Arrays with more entries are tested along random directions."""
+DIRECTIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,22 @@ class Portion:
     arrays: Mapping[str, Any]
     region: Region | None
     filled: bool
+
+    @staticmethod
+    def of(
+        program: Program, name: str, arrays: Mapping[str, Any], selection: Selection
+    ) -> Portion:
+        """Return what is selected of an array."""
+        array = program.array(name)
+        if array is None:
+            raise InternalError(f"{name} is no array of {program.name}")
+        return Portion(program, array, arrays, selection.region(name), selection.filled)
+
+    def directions(self, rng: np.random.Generator) -> Values | None:
+        """Return some directions over its elements if those are too many, else None."""
+        if np.prod(self.shape, dtype=np.int64) <= LARGE:
+            return None
+        return rng.standard_normal((DIRECTIONS, *self.shape))
 
     @property
     def lengths(self) -> dict[str, int]:
