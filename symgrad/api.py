@@ -21,7 +21,7 @@ from symgrad.costs.plan import Plan, planned
 from symgrad.declare import with_formulas, with_slopes
 from symgrad.dims import Dim
 from symgrad.emit import Source, emit
-from symgrad.errors import ArgumentError, CodegenError, ShapeError, SymgradError
+from symgrad.errors import ArgumentError, ShapeError, SymgradError
 from symgrad.explain import Explanation, explain
 from symgrad.form import Forms
 from symgrad.groups import Grouped, grouped
@@ -29,11 +29,11 @@ from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
 from symgrad.load import is_path, load
 from symgrad.options import (
-    abstract_calls,
     beside_of,
     bindings_of,
     open_sizes,
     order_of,
+    require_bound,
     require_replaceable,
     sizes_of,
     stage_of,
@@ -42,7 +42,7 @@ from symgrad.options import (
 )
 from symgrad.parse import parse
 from symgrad.plan import plan as plan_steps
-from symgrad.program import Apply, Program, scalars_of, walk
+from symgrad.program import Program
 from symgrad.recompute import recomputed
 from symgrad.select import Wrt, select
 from symgrad.show import show, show_jacobian
@@ -167,7 +167,7 @@ def compile(
     if target is not None and not force:
         require_replaceable(report_beside(target))
     program, options = _program(read, functions, dims)
-    _require_bound(program, read)
+    require_bound(program, read)
     batch_axis = whole(batch_axis, "batch_axis")
     require_axis(program, batch_axis)
     names, wrt = grouped(program, read.aliases, wrt, groups, unselected)
@@ -253,19 +253,21 @@ def plan(
     dims: Dims | None = None,
     dtype: Any = "float64",
     functions: Mapping[str, Any] | None = None,
+    order: int = 1,
     **beside: Any,
 ) -> Plan:
     """Return operations and bytes of every form of a layer, {form: Cost}; nothing is compiled.
 
-    In symbols, and as numbers where `batch` and `dims` give sizes: see `Compiled.plan`.
+    In symbols, and as numbers where `batch` and `dims` give sizes: see `Compiled.plan`. With
+    `order=2` forms of second derivatives are among them.
     """
     if isinstance(subject, Compiled):
         return subject.select(wrt).plan(batch, dims, dtype)
     read = layer(subject, **beside_of(plan, beside))
     fixed = _fixed(read, sizes_of(dims, read))
     program, _ = _program(read, functions, fixed)
-    _require_bound(program, read)
-    made = assemble(program, select(program, wrt, read.aliases))
+    require_bound(program, read)
+    made = assemble(program, select(program, wrt, read.aliases), order_of(order))
     names = made.derivation.selection.names
     sizes = {name: size for name, size in (dims or {}).items() if name not in fixed}
     return planned(made, read, names, batch, sizes, dtype)
@@ -339,26 +341,6 @@ def _program(
     return program, {"functions": named, "dims": plain}
 
 
-def _require_bound(program: Program, read: Layer) -> None:
-    """Refuse abstract functions: code needs to know what they are."""
-    from symgrad.functions import FUNCTIONS
-
-    known = {*FUNCTIONS, *(one.name for one in program.declared)}
-    for definition in program.definitions:
-        for scalar in scalars_of(definition.body):
-            for node in walk(scalar):
-                if isinstance(node, Apply) and node.function not in known:
-                    name = node.function
-                    calls = [c.span for c in abstract_calls(read) if c.function == name]
-                    raise CodegenError(
-                        f"{name} is abstract: it has no values to compute",
-                        calls[0] if calls else definition.span,
-                        program.source,
-                        hint=f'bind it: functions={{"{name}": "tanh"}}, or --set {name}=tanh, '
-                        f"or define it: def {name}(z): return ...",
-                    )
-
-
 def _emit(made: Forms, options: Mapping[str, Any], report: Report | None) -> Source:
     validation: dict[str, Any] = {}
     if report is not None:
@@ -418,7 +400,7 @@ def show_stage(
             f"# {title}\n{show_plan(plan_steps(form.definitions, program.batch), program)}"
             for title, form in parts
         )
-    _require_bound(program, read)
+    require_bound(program, read)
     return _emit(made, {**options, "order": 2} if order == 2 else options, None).text
 
 

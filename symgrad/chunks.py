@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from symgrad.batch import inward, outward
 from symgrad.errors import ArgumentError, TooLargeError
 from symgrad.generation.publics import own_name
 from symgrad.memory import HUGE, require
@@ -51,25 +52,20 @@ def in_pieces(method: Method) -> Method:
         asked = {word: kwargs.pop(own, None) for word, own in zip(LIMITS, words, strict=True)}
         if all(value is None for value in asked.values()):
             return method(self, *args, **kwargs)
-        _require_batch_first(self, method.__name__)
         named = method.__name__ == "_form"
         form, rest = (args[0], args[1:]) if named else (method.__name__, args)
 
-        def run(*given: Any, **keywords: Any) -> Any:
-            return method(self, *((form,) if named else ()), *given, **keywords)
+        first = replace(self, batch_axis=0) if self.batch_axis else self
 
-        return Pieces.of(self, form, rest, kwargs, run).all(**asked)
+        def run(*given: Any, **keywords: Any) -> Any:
+            return method(first, *((form,) if named else ()), *given, **keywords)
+
+        out = kwargs.get(own_name("out", arrays))
+        call = Pieces.of(self, form, rest, kwargs, run)
+        found = call.turned(call.all(**asked))
+        return found if out is None else out
 
     return cast("Method", call)
-
-
-def _require_batch_first(layer: Compiled, form: str) -> None:
-    """Refuse pieces of arrays whose samples do not stand one after the other."""
-    if layer.batch_axis:
-        raise ArgumentError(
-            f"{layer.name}.{form}: pieces are taken along a batch axis that stands first",
-            hint=f"compile without batch_axis={layer.batch_axis}, or give fewer samples at a time",
-        )
 
 
 LIMITS = ("chunk", "memory_limit")
@@ -80,7 +76,7 @@ class Pieces:
     """A call of a form that is to be done in pieces; `run` does it for some samples.
 
     `arrays` are in declared order, `extra` stands behind them, `keywords` holds consts, `options`
-    what is for the form itself.
+    what is for the form itself. The batch axis is first in all of them.
     """
 
     layer: Compiled
@@ -102,6 +98,10 @@ class Pieces:
         found, keywords, extra = layer._bind(form, args, kwargs, EXTRA.get(form, ()), room=False)
         names = [a.name for a in declared if a.default is None]
         arrays = dict(zip(names, found, strict=True))
+        turn = layer.turn
+        extra = [turn.tangents(x) if isinstance(x, Mapping) else turn.vectors(x) for x in extra]
+        if words[0] in options and layer.batch_axis:
+            options[words[0]] = _over(options[words[0]], lambda x: inward(x, (0,), turn.axis))
         call = Pieces(layer, form, arrays, extra, keywords, options, run)
         batched = {a.name for a in declared if a.batched}
         try:
@@ -157,6 +157,17 @@ class Pieces:
         """Yield the form of every piece with the rows it is for."""
         for rows in pieces(count, size):
             yield slice(rows.start, rows.stop), self._piece(rows, None)
+
+    def turned(self, found: Any) -> Any:
+        """Return a result with the batch axis where callers have it."""
+        turn = self.layer.turn
+        if isinstance(found, Mapping):
+            return turn.gradients(found)
+        if not self.form.startswith("jac_"):
+            return turn.outputs(found)
+        if not turn.axis or self.count is None:
+            return found
+        return _over(found, lambda x: outward(x, (0,), turn.axis))
 
     # ------------------------------------------------------------ one piece
 
@@ -269,6 +280,13 @@ class Pieces:
         return low
 
 
+def _over(arrays: Any, change: Callable[[Any], Any]) -> Any:
+    """Return one array changed, or each of several."""
+    if isinstance(arrays, (tuple, list)):
+        return tuple(map(change, arrays))
+    return change(arrays)
+
+
 def _sum(total: Any, found: Any) -> Any:
     """Return a sum with one more piece, in place."""
     if total is None:
@@ -295,13 +313,20 @@ def chunks(
     layer: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Iterator[tuple[slice, Jacobians]]:
     """Return an iterator over the Jacobians of `size` samples at a time, each with its rows."""
-    _require_batch_first(layer, "chunks")
     word = own_name("size", [a.name for a in layer.forms.program.arrays])
     if word not in kwargs:
         hint = f"as in chunks(x, W, b, {word}=64)"
         raise ArgumentError(f"{layer.name}.chunks: {word} is missing", hint=hint)
     size = whole(kwargs.pop(word), word, 1)
-    call = Pieces.of(layer, "chunks", args, kwargs, layer.jacobian)
+    batched = [a.batched for a in layer.forms.program.arrays if a.default is None]
+    axis = layer.batch_axis
+
+    def run(*arrays: Any, **consts: Any) -> Jacobians:
+        given = zip(arrays, batched, strict=True)
+        own = [outward(x, (0,), axis) if has and axis else x for x, has in given]
+        return layer.jacobian(*own, **consts)
+
+    call = Pieces.of(layer, "chunks", args, kwargs, run)
     count = call.count
     if count is None:
         return iter([(slice(None), call.whole())])

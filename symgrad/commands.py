@@ -261,6 +261,7 @@ def plan(
     wrt: Wrt = None,
     functions: Functions = None,
     dims: Dims = None,
+    order: Order = 1,
     dtype: Annotated[str, typer.Option(help="of the arrays: float32, complex64, ...")] = "float64",
 ) -> None:
     """Print operations and bytes of every form of LAYER, in symbols and for given sizes."""
@@ -274,6 +275,7 @@ def plan(
             dims=sizes_of(dims),
             dtype=dtype,
             functions=bindings_of(functions),
+            order=order,
         )
     if sys.stdout.isatty():
         from rich.console import Console

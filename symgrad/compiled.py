@@ -7,7 +7,7 @@ all arrays; `batch_axis` is where callers have it, and what they give and get ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,7 @@ import numpy as np
 
 from symgrad import build as building
 from symgrad.bound import Bound
-from symgrad.chunks import chunks, in_pieces
-from symgrad.costs.plan import Plan, planned
+from symgrad.chunks import in_pieces
 from symgrad.errors import ArgumentError, ShapeError, similar
 from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
@@ -28,6 +27,7 @@ from symgrad.generation.publics import form_names, own_name
 from symgrad.generation.publics_twice import hessian_functions
 from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
+from symgrad.planning import Planning
 from symgrad.products.sides import Factored
 from symgrad.program import Definition
 from symgrad.proof.sizes import sizes
@@ -42,7 +42,7 @@ from symgrad.validate import Report
 
 
 @dataclass(slots=True)
-class Compiled(SecondOrder):
+class Compiled(SecondOrder, Planning):
     """What `compile` returns; `wrt` are the arrays it differentiates by, in declared order.
 
     `batch_axis` is where the batch axis stands in inputs, outputs, `u` and everything that has a
@@ -262,28 +262,6 @@ class Compiled(SecondOrder):
         tangents = self.turn.tangents(extra[0])
         found = self.turn.run(self.module.jvp, *arrays, tangents, **keywords)
         return self.turn.outputs(found)
-
-    def chunks(self, /, *args: Any, **kwargs: Any) -> Iterator[tuple[slice, Jacobians]]:
-        """Return an iterator over (rows, Jacobians) of `size=` samples at a time.
-
-        `for rows, J in jac.chunks(x, W, b, size=64): total += J.vjp(u[rows])["W"]`. The word moves
-        aside (`size_`) where the layer has an array of that name.
-        """
-        return chunks(self, args, kwargs)
-
-    def plan(
-        self,
-        batch: int | None = None,
-        dims: Mapping[str, Any] | None = None,
-        dtype: Any = np.float64,
-    ) -> Plan:
-        """Return operations and bytes of every form: {form: Cost}, in symbols and as numbers.
-
-        Nothing is run. `batch` is the number of samples, `dims` are sizes, `dtype` that of the
-        arrays. Values are None where sizes are missing. `symgrad.costs.plan` says what is counted.
-        Raises ShapeError for a dim that this layer has not.
-        """
-        return planned(self.forms, self.layer, self.wrt, batch, dims, dtype)
 
     def __getattr__(self, name: str) -> Any:
         """Give the module's `jac_θ` and `hess_θ_φ`, with `_compact` and `_factors`."""

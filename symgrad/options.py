@@ -16,12 +16,13 @@ from typing import Any, SupportsIndex
 from symgrad.build import is_replaceable
 from symgrad.declare import Binding, FunctionFormula
 from symgrad.dims import Dim
-from symgrad.errors import ArgumentError, LayerSyntaxError, ShapeError, similar
+from symgrad.errors import ArgumentError, CodegenError, LayerSyntaxError, ShapeError, similar
+from symgrad.functions import FUNCTIONS
 from symgrad.language.characters import fold
 from symgrad.language.declarations import size
 from symgrad.language.names import parts
 from symgrad.language.vocabulary import FUNCTION_NAMES, RESERVED
-from symgrad.program import Program
+from symgrad.program import Apply, Program, scalars_of, walk
 from symgrad.syntax import Assign, Call, Domain, Item, Layer
 
 BESIDE = ("inputs", "params", "consts", "domain", "name")
@@ -136,6 +137,24 @@ def abstract_calls(layer: Layer) -> tuple[Call, ...]:
             found.append(expr)
         waiting.extend(reversed(parts(expr)))
     return tuple(found)
+
+
+def require_bound(program: Program, read: Layer) -> None:
+    """Refuse abstract functions: code needs to know what they are."""
+    known = {*FUNCTIONS, *(one.name for one in program.declared)}
+    for definition in program.definitions:
+        for scalar in scalars_of(definition.body):
+            for node in walk(scalar):
+                if isinstance(node, Apply) and node.function not in known:
+                    name = node.function
+                    calls = [c.span for c in abstract_calls(read) if c.function == name]
+                    raise CodegenError(
+                        f"{name} is abstract: it has no values to compute",
+                        calls[0] if calls else definition.span,
+                        program.source,
+                        hint=f'bind it: functions={{"{name}": "tanh"}}, or --set {name}=tanh, '
+                        f"or define it: def {name}(z): return ...",
+                    )
 
 
 def whole(value: object, what: str, least: int | None = None) -> int:

@@ -88,19 +88,23 @@ class Room:
 
     def _everything(self) -> Dim:
         """Return the elements of all arrays of all forms, dense Jacobians included."""
-        forms = self.forms
-        made = [d for f in (forms.factors, forms.vjp, forms.vjp_per_sample, forms.jvp)
-                for d in f.definitions]  # fmt: skip
+        forms, twice = self.forms, self.forms.curvature
+        lists = [forms.factors, forms.vjp, forms.vjp_per_sample, forms.jvp]
+        lists += [] if twice is None else [twice.factors, twice.hvp, twice.summed]
+        made = [d for form in lists for d in form.definitions]
         made += [s.dense for s in forms.structured]
+        made += [] if twice is None else [s.dense for s in twice.structured]
         own = [volume([i.dim for i in d.indices]) for d in made]
         own += [volume([BATCH, *a.axes] if a.batched else a.axes) for a in forms.program.arrays]
         return sum(own, ZERO)
 
     def _refuse(self, form: str, need: int, results: int) -> None:
         instead = INSTEAD.get(form, CHUNK)
-        if form.startswith("jac_"):
+        if form.startswith(("jac_", "hess_")):
+            products = "vjp, jvp or jac.chunks(..., size=...)"
+            products = products if form.startswith("jac_") else "hvp or hessian_sum"
             others = [n for n in self.accounts(8).names if n.startswith(f"{form}_")]
-            instead = ", ".join((*others, "vjp, jvp or jac.chunks(..., size=...)"))
+            instead = ", ".join((*others, products))
         what = f"{self.forms.program.name}.{form} (results of {in_bytes(results)})"
         require(self.module, need, what, instead)
 

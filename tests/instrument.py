@@ -87,6 +87,14 @@ class Meter:
     def copy(self, array):
         return self.own(array.copy())
 
+    def item(self, array, key):
+        """Read an element or a part; numpy copies what is listed."""
+        found = array[key]
+        if isinstance(array, np.ndarray) and isinstance(found, np.ndarray) and found.ndim:
+            if found.size and not np.shares_memory(found, array):
+                self.own(found if found.base is None else found.base)
+        return found
+
 
 def _is_whole(value):
     return isinstance(value, (int, np.integer)) or (
@@ -127,6 +135,10 @@ class Numpy(types.SimpleNamespace):
     def repeat(self, array, count, axis):
         return self.meter.own(np.repeat(array, count, axis))
 
+    def ascontiguousarray(self, array):
+        found = np.ascontiguousarray(array)
+        return found if found is array or not found.size else self.meter.own(found)
+
     def matmul(self, left, right, out=None):
         found = np.matmul(left, right)
         self.meter.operations += 2 * found.size * left.shape[-1]
@@ -159,6 +171,14 @@ class Rewriter(ast.NodeTransformer):
         before = Rewriter(self.inside).visit(before)
         value = _metered("inplace", ast.Constant(OPERATORS[type(node.op)]), before, node.value)
         return ast.Assign([node.target], value)
+
+    def visit_Subscript(self, node):
+        self.generic_visit(node)
+        if self.inside or not isinstance(node.ctx, ast.Load):
+            return node
+        builder = ast.Attribute(ast.Name("np", ast.Load()), "s_", ast.Load())
+        key = ast.Subscript(builder, node.slice, ast.Load())
+        return _metered("item", node.value, key)
 
     def visit_Call(self, node):
         self.generic_visit(node)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dense_forms import LAYERS, layer
-from layers import compiled, sample, unvalidated
+from layers import compiled, sample
 
 import symgrad as sg
 
@@ -286,14 +286,3 @@ def test_selections_and_pickles_keep_the_batch_axis():
 def test_the_batch_axis_costs_no_copy_of_the_module():
     one = sample("dense")
     assert compiled(one.jac.layer, batch_axis=-1, name="dense").source == one.jac.source
-
-
-def test_pieces_are_refused_where_samples_stand_in_columns():
-    jac = unvalidated("x: input[n]\nw: param[n]\ny = w * x", plain=True, batch_axis=-1)
-    x, w = np.ones((3, 5)), np.ones(3)
-    for call in (
-        lambda: jac.vjp(x, w, np.ones((3, 5)), chunk=2),
-        lambda: jac.chunks(x, w, size=2),
-    ):
-        with pytest.raises(sg.ArgumentError, match="batch axis that stands first"):
-            call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from layers import TEXTS, compiled, sample
 from recurrences import RNN
 
 import symgrad as sg
+from symgrad.batch import outward, place
 
 NAMES = ("dense", "conv", "embedding", "two", "tied", "shared", "params_only", "consts", "rnn")
 SIZES = (1, 2, 3, 7, 100)
@@ -143,6 +145,35 @@ def test_wrong_pieces_are_refused(layers):
             one.jac.forward(**one.arrays, memory_limit=limit)
     with pytest.raises(sg.ShapeError, match="u has shape"):
         one.jac.vjp(*one.positional, np.ones((6, 3)), chunk=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "axis"), [("dense", -1), ("conv", -1), ("conv", 1), ("two", -1), ("tied", -1)]
+)
+def test_pieces_keep_the_batch_axis_where_it_is(name, axis):
+    one = sample(name, batch=5)
+    jac = replace(one.jac, batch_axis=axis)
+    table = {a.name: a.batched for a in jac.forms.program.arrays}
+    arrays = {n: outward(a, (0,), axis) if table[n] else a for n, a in one.arrays.items()}
+    u = tuple(outward(v, (0,), axis) for v in one.random_u())
+    u = u if len(u) > 1 else u[0]
+    tangents = {
+        n: outward(t, (0,), axis) if table[n] else t for n, t in one.tangents().items()
+    }
+    for form in ("forward", *(f"jac_{n}" for n in jac.wrt)):
+        run = getattr(jac, form)
+        same(run(**arrays, chunk=2), run(**arrays), 5)
+    for form, last in (("vjp", u), ("vjp_per_sample", u), ("jvp", tangents)):
+        run = getattr(jac, form)
+        same(run(*arrays.values(), last, chunk=2), run(*arrays.values(), last), 5)
+    for rows, J in jac.chunks(**arrays, size=2):
+        parts = {n: a.take(range(5)[rows], place(axis, a.ndim - 1)) if table[n] else a
+                 for n, a in arrays.items()}  # fmt: skip
+        same(J.value, jac.forward(**parts), 1)
+    if name == "dense":
+        out = np.empty(np.shape(jac.jac_W(**arrays)))
+        assert jac.jac_W(**arrays, out=out, chunk=2) is out
+        same(out, jac.jac_W(**arrays), 1)
 
 
 def test_what_numpy_cannot_read_is_refused_as_without_pieces(layers):

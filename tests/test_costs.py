@@ -70,8 +70,14 @@ def counting(text, recompute=None):
 class Measured:
     """Runs forms of an instrumented layer and says what they cost."""
 
-    def __init__(self, text, batch, sizes, recompute=None):
-        self.jac, self.meter = counting(text, recompute)
+    def __init__(self, text, batch, sizes, recompute=None, part=None, order=1, **options):
+        self.dropped = options.get("unselected") != "zeros"
+        if order == 2:
+            self.jac, self.meter = instrumented(compiled(text, order=2))
+        elif part is None:
+            self.jac, self.meter = counting(text, recompute)
+        else:
+            self.jac, self.meter = instrumented(compiled(text, dict([part]), **options))
         self.arrays = arrays_for(self.jac, batch, sizes=sizes)
         self.dims = {n: s for n, s in {**AXES, **sizes}.items() if n in self.open}
         self.plan = self.jac.plan(batch, self.dims)
@@ -88,10 +94,19 @@ class Measured:
         jac, arrays = self.jac, self.arrays
         u = tuple(map(np.ones_like, self.y)) if isinstance(self.y, tuple) else np.ones_like(self.y)
         match name:
-            case "vjp" | "vjp_per_sample":
+            case "vjp" | "vjp_per_sample" | "hessian_sum":
                 return getattr(jac, name)(*arrays.values(), u)
+            case "hessian":
+                found = jac.hessian(**arrays)
+                return found[next(iter(found))], found  # evaluated when one is asked for
+            case "hvp":
+                return jac.hvp(*arrays.values(), u, {n: np.ones_like(arrays[n]) for n in jac.wrt})
             case "jvp":
-                tangents = {n: np.ones_like(arrays[n]) for n in jac.wrt}
+                tangents = {n: np.ones(np.shape(arrays[n])) for n in jac.wrt}
+                for theta in jac.wrt:
+                    region = jac.forms.derivation.selection.region(theta)
+                    if region is not None and self.dropped:
+                        tangents[theta] = np.ones([d.evaluate(self.dims) for d in region.axes])
                 return jac.jvp(*arrays.values(), tangents)
             case "pull":
                 held = jac.pullback(**arrays)
@@ -110,7 +125,7 @@ class Measured:
         found = self.call(name)
         m = self.meter
         before = after = 0
-        if name in ("jacobian", "pullback"):  # the library's own copies, made before and after
+        if name in ("jacobian", "pullback", "hessian"):  # the library's own copies
             before = sum(a.nbytes for a in self.arrays.values())
         if name == "jacobian":
             values = found.value if isinstance(found.value, tuple) else (found.value,)
@@ -146,6 +161,46 @@ def test_functions_of_matrices_count_as_their_textbook_algorithms(name, batch_an
     for form, cost in measured.plan.items():
         found = measured.measure(form)
         assert (int(cost.operations), int(cost.calls)) == found[:2], f"{form}\n{cost}"
+
+
+PARTS = {
+    "rows": (TEXTS["dense"], ("W", np.s_[1:])),
+    "columns": (TEXTS["dense"], ("W", np.s_[:, 1:])),
+    "steps": (TEXTS["dense"], ("W", np.s_[::2, ::2])),
+    "backwards": (TEXTS["dense"], ("W", np.s_[::-1])),
+    "one": (TEXTS["dense"], ("W", np.s_[0, 1])),
+    "list": (TEXTS["dense"], ("W", np.s_[[2, 0]])),
+    "kernel": (TEXTS["conv"], ("K", np.s_[:, :, 1:])),
+    "embedding": (TEXTS["embedding"], ("E", np.s_[2:])),
+    "hidden": (TEXTS["mlp"], ("W1", np.s_[1:, 1:])),
+    "recurrent": (RNN, ("U", np.s_[1:])),
+    "tensor": (LAYERS["tensor"], ("W", np.s_[:, 1:])),
+}
+
+
+@pytest.mark.parametrize("unselected", ["drop", "zeros"])
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_arrays_cost_what_they_cost(name, unselected):
+    text, part = PARTS[name]
+    measured = Measured(text, 3, {}, part=part, unselected=unselected)
+    for form, cost in measured.plan.items():
+        said = [cost.operations, cost.calls, cost.results, cost.workspace, cost.peak]
+        for quantity, found in zip(said, measured.measure(form), strict=True):
+            if quantity.sure:
+                assert int(quantity) == found, f"{form}\n{cost}"
+            else:
+                assert int(quantity) >= found, f"{form}\n{cost}"
+
+
+@pytest.mark.parametrize("name", ["dense", "softmax", "two", "rnn", "embedding", "gather"])
+def test_second_derivatives_are_counted_as_the_others(name):
+    measured = Measured(LAYERS[name], 3, {}, order=2)
+    forms = [f for f in measured.plan if f.startswith(("hess", "hvp"))]
+    assert {"hvp", "hessian_sum", "hessian"} <= set(forms) and len(forms) > 4
+    for form in forms:
+        cost = measured.plan[form]
+        said = (cost.operations, cost.calls, cost.results, cost.workspace, cost.peak)
+        assert tuple(map(int, said)) == measured.measure(form), f"{form}\n{cost}"
 
 
 GUARDED = """
@@ -200,11 +255,13 @@ def test_triangles_and_ends_are_counted_in_symbols():
     assert str(strict["forward"].operations) == "B*n*n - B*n"
 
 
-@pytest.mark.parametrize("name", ["dense", "two", "embedding", "params_only", "tensor"])
+@pytest.mark.parametrize("name", ["dense", "two", "embedding", "params_only", "tensor", "part"])
 def test_results_of_products_are_as_large_as_the_plan_says(name):
-    jac = compiled({**TEXTS, **LAYERS}[name])
-    arrays = arrays_for(jac, 3)
-    plan = jac.plan(3, {n: s for n, s in AXES.items() if n in Measured(LAYERS[name], 3, {}).dims})
+    text, part = PARTS["rows"] if name == "part" else (LAYERS[name], None)
+    measured = Measured(text, 3, {}, part=part)
+    jac = compiled(text, dict([part])) if part else compiled(text)
+    arrays = measured.arrays
+    plan = jac.plan(3, measured.dims)
     J = jac.jacobian(**arrays)
     calls = {
         "gram": J.gram,
@@ -212,7 +269,7 @@ def test_results_of_products_are_as_large_as_the_plan_says(name):
         'gram(diagonal="out")': lambda: J.gram(diagonal="out"),
         "ggn": J.ggn,
         "ggn_diagonal": J.ggn_diagonal,
-        "ggn_matvec": lambda: J.ggn_matvec({n: np.ones_like(arrays[n]) for n in jac.wrt}),
+        "ggn_matvec": lambda: J.ggn_matvec(J.ggn_diagonal()),
         "sqrt_ggn": J.sqrt_ggn,
         "functional_variance": lambda: J.functional_variance(1.0),
         "norm": J.norm,
@@ -281,8 +338,12 @@ def test_what_data_decide_is_a_bound_and_says_so():
     looked_up = Delta(Lookup("t", (Affine.of(i),)), Affine.of(j))
     free, found = regions((i, j), (looked_up,))
     count = Count.of(free * 3, found)
-    assert count.symbols() == (Dim.of("n") * Dim.of("m") * 3, False)
-    assert count.number({"n": 4, "m": 5}) == (60, False)
+    assert count.symbols() == (Dim.of("n") * 3, True), "one j for each i"
+    assert count.number({"n": 4, "m": 5}) == (12, True)
+    shifted = Delta(Lookup("t", (Affine.of(i),)), Affine.of(j) + 1)
+    (region,) = regions((i, j), (shifted,))[1]
+    assert region.symbols() == (Dim.of("n") * 2, False), "what is looked up may lie outside"
+    assert region.number({"n": 4, "m": 5}) == (4, False)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])

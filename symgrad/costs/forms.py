@@ -17,8 +17,10 @@ from symgrad.costs.steps import Ledger, Runner, walk_segments
 from symgrad.dims import Dim
 from symgrad.form import Form, Forms, Structured
 from symgrad.generation.drivers import Drivers
+from symgrad.generation.drivers_twice import of_form, of_sweep_twice
 from symgrad.generation.order import Order
 from symgrad.generation.publics import form_names
+from symgrad.generation.publics_twice import hessian_functions
 from symgrad.generation.segments import run_schedule
 from symgrad.program import BATCH, Array, Definition
 
@@ -58,7 +60,9 @@ class Accounts:
         """The forms, in the order of a module."""
         jacobians = form_names(self.forms, self.wrt)
         products = ("vjp", "vjp_per_sample", "jvp", "pullback", "pull")
-        return ("forward", *jacobians, "jacobian", *products)
+        twice = hessian_functions(self.forms, self.wrt)
+        more = () if self.forms.curvature is None else ("hessian", "hvp", "hessian_sum")
+        return ("forward", *jacobians, "jacobian", *products, *twice, *more)
 
     def of(self, name: str) -> Spent:
         """Return what a form costs."""
@@ -89,17 +93,31 @@ class Accounts:
             "pullback": self.pullback,
             "pull": lambda ledger: self.back(ledger, self.forms.vjp),
         }
-        for parameter in self.wrt:
-            for form in form_names(self.forms, (parameter,)):
-                table[form] = self._of_parameter(parameter, form)
-        return table[name]
+        for form, (parameter, kind) in form_names(self.forms, self.wrt).items():
+            blocks = [s for s in self.forms.structured if s.pair == parameter]
+            table[form] = self._of_blocks(blocks, self.drivers.of_sweep(), kind)
+        return table[name] if name in table else self._entry_twice(name)
 
-    def _of_parameter(self, parameter: str, form: str) -> Callable[[Ledger], None]:
-        kind = form_names(self.forms, (parameter,))[form][1]
+    def _entry_twice(self, name: str) -> Callable[[Ledger], None]:
+        """Return how a form of second derivatives is counted."""
+        curvature = self.forms.curvature
+        assert curvature is not None
+        order = of_sweep_twice(curvature)
+        if name in ("hvp", "hessian_sum"):
+            form = curvature.hvp if name == "hvp" else curvature.summed
+            return lambda ledger: self.alone(ledger, form)
+        if name == "hessian":
+            return lambda ledger: self.kept(ledger, order)
+        pair, kind = hessian_functions(self.forms, self.wrt)[name]
+        blocks = [s for s in curvature.structured if s.pair == ", ".join(pair)]
+        return self._of_blocks(blocks, order, kind)
+
+    def _of_blocks(
+        self, blocks: Sequence[Structured], order: Order, kind: str
+    ) -> Callable[[Ledger], None]:
         if kind == "factors":
-            return lambda ledger: self.factors(ledger, parameter)
-        compact = kind == "compact"
-        return lambda ledger: self.expanded(ledger, parameter, compact=compact)
+            return lambda ledger: self.factors(ledger, blocks, order)
+        return lambda ledger: self.expanded(ledger, blocks, order, compact=kind == "compact")
 
     # ------------------------------------------------------------ forms
 
@@ -113,12 +131,14 @@ class Accounts:
         runner = self._run(ledger, self.drivers.of_tangent())
         self._handed(ledger, runner, self.forms.jvp)
 
-    def expanded(self, ledger: Ledger, parameter: str, *, compact: bool) -> None:
-        """Note a dense or compact Jacobian with respect to one parameter."""
+    def expanded(
+        self, ledger: Ledger, blocks: Sequence[Structured], order: Order, *, compact: bool
+    ) -> None:
+        """Note dense or compact derivatives, one an output."""
         before = ledger.live
-        self._sweep(ledger, parameter)
+        self._sweep(ledger, order, blocks)
         swept = ledger.live - before
-        for structured in self._of(parameter):
+        for structured in blocks:
             definition = structured.dense
             if compact and structured.compact is not None:
                 definition = structured.compact
@@ -126,11 +146,11 @@ class Accounts:
             self._alone(ledger, self.drivers.of_expand(definition))
         ledger.drop(swept)
 
-    def factors(self, ledger: Ledger, parameter: str) -> None:
-        """Note the factors of a Jacobian; factors of ones are one number each."""
+    def factors(self, ledger: Ledger, blocks: Sequence[Structured], order: Order) -> None:
+        """Note the factors of derivatives; factors of ones are one number each."""
         wanted: set[str] = set()
         ones: set[tuple[str, str]] = set()
-        for structured in self._of(parameter):
+        for structured in blocks:
             for factor in (f for term in structured.terms for f in term.factors):
                 if factor.array is None:
                     ones.add((structured.key, factor.label))
@@ -138,13 +158,22 @@ class Accounts:
                     wanted.add(factor.array)
             wanted |= {lookup.array for lookup in structured.positions}
         if wanted:
-            self._sweep(ledger, parameter).free(wanted)
+            self._sweep(ledger, order, blocks).free(wanted)
         ledger.take(Dim.of(self.item * len(ones)))
+
+    def alone(self, ledger: Ledger, form: Form) -> None:
+        """Note a form with a driver of its own."""
+        runner = self._run(ledger, of_form(form))
+        runner.free([result.array for result in form.results])
+
+    def kept(self, ledger: Ledger, order: Order) -> None:
+        """Note a pass that structured derivatives keep, their copies of the arrays included."""
+        self._copies(ledger)
+        self._sweep(ledger, order, None)
 
     def jacobian(self, ledger: Ledger) -> None:
         """Note the pass that structured Jacobians keep, their own copies of the arrays included."""
-        self._copies(ledger)
-        self._sweep(ledger, None)
+        self.kept(ledger, self.drivers.of_sweep())
         read = {a for s in self.forms.structured for a in s.arrays}
         for name in self.forms.program.outputs:
             self._output(ledger, name, copied=name in read)
@@ -175,9 +204,6 @@ class Accounts:
             self._output(ledger, name, copied=name in self.forms.saved)
 
     # ------------------------------------------------------------ parts of forms
-
-    def _of(self, parameter: str) -> list[Structured]:
-        return [s for s in self.forms.structured if s.jacobian.parameter == parameter]
 
     def _run(self, ledger: Ledger, order: Order, steps: int | None = None) -> Runner:
         """Run the steps of a driver, or so many of them; arrays made elsewhere are there."""
@@ -214,21 +240,22 @@ class Accounts:
         """Run a driver that leaves nothing but what is made already."""
         self._run(ledger, order).free(())
 
-    def _sweep(self, ledger: Ledger, parameter: str | None) -> Runner:
-        """Run the forward pass and the factors, for one parameter as far as it needs them."""
-        order = self.drivers.of_sweep()
-        steps, done = self._until(order, parameter)
+    def _sweep(
+        self, ledger: Ledger, order: Order, blocks: Sequence[Structured] | None
+    ) -> Runner:
+        """Run a forward pass and all factors, or as far as some derivatives need them."""
+        wanted = None if blocks is None else {a for s in blocks for a in s.arrays}
+        steps, done = self._until(order, wanted)
         runner = self._run(ledger, order, steps)
         runner.free([name for name in order.keep or () if name in done])
         return runner
 
-    def _until(self, order: Order, parameter: str | None) -> tuple[int, set[str]]:
+    def _until(self, order: Order, wanted: set[str] | None) -> tuple[int, set[str]]:
         """Return after how many steps a sweep stops, and the arrays that are complete then."""
         completed = self.drivers.schedule(order).completed
-        wanted = self.drivers.wanted()
         done = {a.name for a in self.forms.program.arrays}
         for number, names in enumerate(completed):
-            if parameter is not None and wanted[parameter] <= done:
+            if wanted is not None and wanted <= done:
                 return number, done
             done |= set(names)
         return len(completed), done

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.bounds import at_least, extremes
 from symgrad.dims import ONE, Coefficient, Dim
-from symgrad.program import Affine, Delta, Guard, Index, Lookup, Scalar, indices_of
+from symgrad.program import Affine, Delta, Guard, Index, Lookup, Scalar, affine_of, indices_of
 
 LARGEST = 2**22
 """Points that are looked at one by one; of a larger box all are counted, as a bound."""
@@ -33,15 +33,15 @@ class Region:
 
         Twice, since triangles are halves: n (n + 1)/2.
         """
-        found = _counted(self.indices, self.conditions)
-        return (2 * _box(self.indices), False) if found is None else (found, True)
+        left, sure = _without_data(self)
+        found = _counted(left.indices, left.conditions)
+        return (2 * _box(left.indices), False) if found is None else (found, sure)
 
     def number(self, sizes: Mapping[str, int]) -> tuple[int, bool]:
         """Return the number of points for given sizes, or a bound, and whether it is exact."""
-        lengths = [i.dim.evaluate(sizes) for i in self.indices]
-        if any(_depends_on_data(c) for c in self.conditions):
-            return prod(lengths), False
-        return _looked_at(self, lengths, sizes)
+        left, sure = _without_data(self)
+        found, exact = _looked_at(left, [i.dim.evaluate(sizes) for i in left.indices], sizes)
+        return found, exact and sure
 
 
 def regions(
@@ -75,11 +75,47 @@ def _depends_on_data(condition: Scalar) -> bool:
     return any(isinstance(end, Lookup) for end in ends)
 
 
+def _without_data(region: Region) -> tuple[Region, bool]:
+    """Return a region without the deltas of data, and whether it has as many points.
+
+    A delta like `δ(k, t[b])` leaves one k for each b: exactly one, if all of k may be looked up.
+    """
+    indices, sure = list(region.indices), True
+    conditions = [c for c in region.conditions if not _depends_on_data(c)]
+    for delta in (c for c in region.conditions if isinstance(c, Delta) and _depends_on_data(c)):
+        gone = _chosen(delta, indices)
+        sure = sure and gone is not None and _always(delta, gone)
+        if gone is not None:
+            indices.remove(gone)
+    used = {i for c in conditions for i in indices_of(c)}
+    dropped = used - set(indices)
+    kept = tuple(c for c in conditions if not dropped & set(indices_of(c)))
+    return Region(tuple(indices), kept), sure and not dropped
+
+
+def _chosen(delta: Delta, indices: Sequence[Index]) -> Index | None:
+    """Return an index of which data leave one position at most, None if they tell none."""
+    for data, place in ((delta.left, delta.right), (delta.right, delta.left)):
+        if isinstance(data, Lookup) and isinstance(place, Affine):
+            inside = {i for a in affine_of(data) for i, _ in a.terms}
+            for index, coefficient in reversed(place.terms):
+                if index in indices and index not in inside and isinstance(coefficient, int):
+                    return index
+    return None
+
+
+def _always(delta: Delta, index: Index) -> bool:
+    """Whether data always choose some position: looked up is what the index runs over."""
+    return index in (delta.left.bare, delta.right.bare) and not index.partial
+
+
 # ---------------------------------------------------------------- in symbols
 
 
 def _counted(indices: Sequence[Index], conditions: Sequence[Scalar]) -> Dim | None:
     """Return twice the number of points, None where symbols do not decide it."""
+    if not conditions:
+        return 2 * _box(indices)
     if len(conditions) != 1:
         return None
     (condition,) = conditions

@@ -18,8 +18,19 @@ from symgrad.costs.lapack import cholesky, factorisation, substitution, symmetri
 from symgrad.costs.spans import Span
 from symgrad.dims import ONE, ZERO, Dim
 from symgrad.generation.write_driver import is_stack, oriented
-from symgrad.program import Access, Definition, Index, Primitive, indices_of
-from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, Step, Walk, written_by
+from symgrad.program import Access, Affine, Definition, Index, Lookup, Primitive, indices_of
+from symgrad.schedule import (
+    Buffer,
+    Call,
+    Kernel,
+    Product,
+    Schedule,
+    Step,
+    Walk,
+    is_part,
+    stretch,
+    written_by,
+)
 
 INTEGER = 8
 """Bytes of an integer."""
@@ -156,7 +167,7 @@ class Runner:
         p = oriented(product)
         target = volume([i.dim for i in p.target_indices])
         self.ledger.do(2 * target * volume([i.dim for i in p.inner]) * times)
-        if p.adds:
+        if p.adds or p.partial:
             self.ledger.do(target * times)
         copied = self._copied(p.right, p.batch, (p.inner, p.columns))
         if not is_stack(p):
@@ -171,14 +182,20 @@ class Runner:
 
         It does where the axes of a group do not follow one another in memory.
         """
-        bare = [p.bare for p in access.at]
-        places = [[bare.index(i) for i in group] for group in groups]
-        cut = self.cut.get(access.array)
-        if all(b == a + 1 != cut for group in places for a, b in pairwise(group)):
-            return ZERO
+        bare = [stretch(p) for p in access.at]
         axes = [i.dim for i in (*batch, *(i for group in groups for i in group))]
+        whole = volume(axes)
+        picked = any(isinstance(p, Lookup) for p in access.at)
+        own = {*batch, *(i for group in groups for i in group)}
+        found = whole if picked or _strided(access, own) else ZERO
+        places = [[bare.index(i) for i in group] for group in groups]
+        cuts = {self.cut.get(access.array)}
+        if not found.terms:  # a copy has all its elements in a row
+            cuts |= {n for n, p in enumerate(access.at) if bare[n] is not None and is_part(p)}
+        if all(b == a + 1 and b not in cuts for group in places for a, b in pairwise(group)):
+            return found
         self.ledger.merged.update(axes)
-        return volume(axes)
+        return found + whole
 
     # ------------------------------------------------------------ functions of matrices
 
@@ -251,8 +268,16 @@ def _column(n: Dim, *, triangular: bool) -> Dim:
     return back if triangular else substitution(n, unit=True) + back
 
 
+def _strided(access: Access, own: Collection[Index]) -> bool:
+    """Whether an array is read in steps along some of its `own` axes, which BLAS does not take."""
+    runs = [p for p in access.at if isinstance(p, Affine) and stretch(p) in own]
+    return any(p.terms[0][1] != 1 for p in runs)
+
+
 def _between(p: Product) -> int:
     """Return how many arrays like the target lie between the product and its target."""
+    if p.partial:  # the product, and what is looked up of the target
+        return 1 + any(isinstance(place, Lookup) for place in p.target_at)
     straight = p.target_indices == (*p.batch, *p.rows, *p.columns)
     sides = (p.columns,) if is_stack(p) else (p.rows, p.columns)
     if p.fixed is not None:
