@@ -7,7 +7,7 @@ what keeps them out of the caller's hands are counted where they copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.algebra.segments import Record, Run
@@ -123,12 +123,14 @@ class Accounts:
 
     def forward(self, ledger: Ledger) -> None:
         """Note the outputs alone."""
-        runner = self._run(ledger, self.drivers.of_forward())
+        form = self.forms.forward
+        runner = self._apart(ledger, self.drivers.of_forward(), [r.array for r in form.results])
         self._handed(ledger, runner, self.forms.forward)
 
     def jvp(self, ledger: Ledger) -> None:
         """Note a Jacobian-vector product, tangents given for all arrays."""
-        runner = self._run(ledger, self.drivers.of_tangent())
+        form = self.forms.jvp
+        runner = self._apart(ledger, self.drivers.of_tangent(), [r.array for r in form.results])
         self._handed(ledger, runner, self.forms.jvp)
 
     def expanded(
@@ -190,7 +192,8 @@ class Accounts:
         """Note the way back."""
         trade = self.forms.trade
         if trade is None:
-            runner = self._run(ledger, self.drivers.of_back(form))
+            handed = [result.array for result in form.results]
+            runner = self._apart(ledger, self.drivers.of_back(form), handed)
         else:
             stages = trade.vjp if form.name == "vjp" else trade.vjp_per_sample
             runner = self._staged(ledger, stages, form.given)
@@ -205,11 +208,33 @@ class Accounts:
 
     # ------------------------------------------------------------ parts of forms
 
-    def _run(self, ledger: Ledger, order: Order, steps: int | None = None) -> Runner:
-        """Run the steps of a driver, or so many of them; arrays made elsewhere are there."""
+    def _run(self, ledger: Ledger, order: Order) -> Runner:
+        """Run the steps of a driver; arrays made elsewhere are there."""
         schedule = self.drivers.schedule(order)
         buffers = {b.name: b for b in schedule.buffers}
         runner = Runner(ledger, buffers, dict.fromkeys(order.made))
+        runner.run(schedule.steps)
+        return runner
+
+    def _apart(
+        self, ledger: Ledger, order: Order, wanted: Collection[str], until: int | None = None
+    ) -> Runner:
+        """Run a driver in which what parameters determine has functions of its own.
+
+        `wanted` is read after it; it stops after `until` functions and steps.
+        """
+        groups, rest, shapes = self.drivers.divided(order, wanted)
+        runner = Runner(ledger, {}, dict.fromkeys(order.made))
+        for group in groups[:until]:
+            own = Order(group.definitions, order.given, handed=group.wanted)
+            schedule = self.drivers.planned(own, shapes)[0]
+            inner = Runner(ledger, {b.name: b for b in schedule.buffers}, {})
+            inner.run(schedule.steps)
+            inner.free(group.wanted)
+            runner.receive(inner, group.wanted)
+        schedule = self.drivers.planned(rest, shapes)[0]
+        runner.buffers |= {b.name: b for b in schedule.buffers}
+        steps = None if until is None else max(until - len(groups), 0)
         runner.run(schedule.steps[:steps])
         return runner
 
@@ -217,7 +242,7 @@ class Accounts:
         """Run the forward pass, of which stays what the way back reads."""
         trade = self.forms.trade
         if trade is None:
-            runner = self._run(ledger, self.drivers.of_record())
+            runner = self._apart(ledger, self.drivers.of_record(), self.drivers.recorded())
         else:
             runner = self._staged(ledger, trade.record)
         runner.free(self.drivers.recorded())
@@ -246,13 +271,15 @@ class Accounts:
         """Run a forward pass and all factors, or as far as some derivatives need them."""
         wanted = None if blocks is None else {a for s in blocks for a in s.arrays}
         steps, done = self._until(order, wanted)
-        runner = self._run(ledger, order, steps)
+        runner = self._apart(ledger, order, order.keep or (), steps)
         runner.free([name for name in order.keep or () if name in done])
         return runner
 
     def _until(self, order: Order, wanted: set[str] | None) -> tuple[int, set[str]]:
-        """Return after how many steps a sweep stops, and the arrays that are complete then."""
-        completed = self.drivers.schedule(order).completed
+        """Return after how many functions and steps a sweep stops, and what is complete then."""
+        groups, rest, shapes = self.drivers.divided(order, order.keep or ())
+        later = self.drivers.planned(rest, shapes)[0].completed
+        completed = [*(group.wanted for group in groups), *later]
         done = {a.name for a in self.forms.program.arrays}
         for number, names in enumerate(completed):
             if wanted is not None and wanted <= done:

@@ -127,6 +127,16 @@ class Runner:
                 self.ledger.drop(self.bytes_of(home))
                 self.homes[home] = None
 
+    def receive(self, other: Runner, names: Collection[str]) -> None:
+        """Own the arrays that another runner leaves under these names."""
+        for name in names:
+            home = other.homes.get(name)
+            self.buffers[name] = other.buffers[name]
+            self.homes[name] = home
+            if home is not None:
+                self.buffers[home] = other.buffers[home]
+                self.homes[home] = home
+
     def allocations(self) -> tuple[str, ...]:
         """Return the arrays that have a place of their own."""
         return tuple(name for name, home in self.homes.items() if home == name)
