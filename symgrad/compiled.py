@@ -211,8 +211,9 @@ class Compiled:
             own = tuple(d.evaluate(known) for d in dims)
             ones.append(np.ones((known["#B"], *own) if self._batched and not single else own))
         form = self.module.vjp_per_sample if per_sample else self.module.vjp
-        found = form(*arrays, tuple(ones) if len(ones) > 1 else ones[0], **keywords)
-        return {n: g for n, g in found.items() if n in self.wrt}
+        u = tuple(ones) if len(ones) > 1 else ones[0]
+        found: dict[str, Any] = form(*arrays, u, **keywords, **self._only("wrt"))
+        return found
 
     @within_memory
     def pullback(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
@@ -223,9 +224,11 @@ class Compiled:
         arrays, keywords, _ = self._bind("pullback", args, kwargs)
         arrays = _own(arrays)
         value, back = self.module.pullback(*arrays, **keywords)
+        only = {"wrt": self.wrt} if self._only("wrt") else {}
 
         def pull(u: Any) -> dict[str, Any]:
-            return {n: g for n, g in back(u).items() if n in self.wrt}
+            found: dict[str, Any] = back(u, **only)
+            return found
 
         return value, pull
 
@@ -281,8 +284,14 @@ class Compiled:
         self, form: Callable[..., Any], name: str, args: Any, kwargs: Any
     ) -> dict[str, Any]:
         arrays, keywords, extra = self._bind(name, args, kwargs, ("u",))
-        found = form(*arrays, extra[0], **keywords)
-        return {n: g for n, g in found.items() if n in self.wrt}
+        found: dict[str, Any] = form(*arrays, extra[0], **keywords, **self._only("wrt"))
+        return found
+
+    def _only(self, word: str) -> dict[str, tuple[str, ...]]:
+        """Return the keyword by which a function computes only what is selected here."""
+        if self.wrt == self.module.WRT:
+            return {}
+        return {own_name(word, [a.name for a in self.forms.program.arrays]): self.wrt}
 
     def _bind(
         self,

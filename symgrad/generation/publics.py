@@ -253,11 +253,11 @@ class Publics:
 
     def vjp(self, name: str, driver: str) -> str:
         """Return the text of `vjp` or `vjp_per_sample`."""
-        u = self.own("u")
+        u, wrt = self.own("u"), self.own("wrt")
         per_sample = name != "vjp"
         checks = self.seed_lines(u)
         lines = [
-            *self.sizes_line(" ".join(checks)), *checks,
+            *self.sizes_line(" ".join(checks)), *checks, *self.only_line(wrt),
             "v = _record(arrays, sizes, dtype)",
             *self.leaving(driver, per_sample),
         ]
@@ -265,11 +265,24 @@ class Publics:
         doc = [f"Return {{θ: gradient of u . y}}{f', {what}' if self.batched else ''}."]
         if self.inputs and not per_sample:
             doc.append(f"Those of {', '.join(self.inputs)} keep the batch axis.")
-        return self.function(name, self.parameters([u]), doc, lines)
+        keywords = [f"{wrt}=None"] if self.chooses else []
+        if keywords:
+            doc.append(f"With `{wrt}` only those of these names; others are not computed.")
+        return self.function(name, self.parameters([u], keywords), doc, lines)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether there are several results of which some may be wanted."""
+        return len(self.forms.vjp.results) > 1
+
+    def only_line(self, wrt: str) -> list[str]:
+        """Return the line that checks which results are wanted, if there are several."""
+        return [f"only = _chosen({wrt})"] if self.chooses else []
 
     def leaving(self, driver: str, per_sample: bool) -> list[str]:
         """Return the lines that go back, and take the batch axis off where it was added."""
-        call = f"{driver}(arrays, sizes, dtype, v, *vectors)"
+        only = "only, " if self.chooses else ""
+        call = f"{driver}(arrays, sizes, dtype, v, {only}*vectors)"
         names = self.forms.derivation.selection.names
         table = {a.name: a for a in self.arrays}
         which = [n for n in names if per_sample or table[n].batched]
@@ -280,8 +293,9 @@ class Publics:
                 f"found = {call}",
                 "return {n: g[0] for n, g in found.items()} if single else found",
             ]
-        taken = ", ".join(f'"{n}": found["{n}"][0]' for n in which)
-        return [f"found = {call}", "if single:", f"    found.update({{{taken}}})", "return found"]
+        taken = tuple_text([f'"{n}"' for n in which])
+        first = f"found.update({{n: found[n][0] for n in {taken} if n in found}})"
+        return [f"found = {call}", "if single:", f"    {first}", "return found"]
 
     def tangent_lines(self, tangents: str) -> list[str]:
         """Return the lines that check the tangents and fill in zeros."""
@@ -321,9 +335,9 @@ class Publics:
             "v = _record(arrays, sizes, dtype)",
             self.unbatched(outputs),
             "",
-            "def pull(u):",
+            f"def pull(u{', *, wrt=None' if self.chooses else ''}):",
             f'    """Return {{θ: gradient of u . y}}; {self.again()}."""',
-            *(f"    {x}" for x in checks),
+            *(f"    {x}" for x in (*checks, *self.only_line("wrt"))),
             *(f"    {x}" for x in self.leaving("_back", per_sample=False)),
             "",
             f"return {'outputs' if self.several else 'outputs[0]'}, pull",
