@@ -40,6 +40,10 @@ class Bound:
     def __repr__(self) -> str:
         return f"Bound({self._compiled.name}: {', '.join(self._arrays)}; {self._compiled!r})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy it without what was kept, which is computed again."""
+        return Bound, (self._compiled, self._arrays)
+
     @property
     def arrays(self) -> dict[str, Any]:
         """The bound arrays; they cannot be written."""

@@ -214,8 +214,8 @@ class Compiled(SecondOrder, Planning):
             own = tuple(d.evaluate(known) for d in dims)
             ones.append(np.ones((known["#B"], *own) if self._batched and not single else own))
         form = self.module.vjp_per_sample if per_sample else self.module.vjp
-        found = form(*arrays, tuple(ones) if len(ones) > 1 else ones[0], **keywords)
-        return self._gradients(found)
+        u = tuple(ones) if len(ones) > 1 else ones[0]
+        return self.turn.gradients(form(*arrays, u, **keywords, **self._only("wrt")))
 
     @within_memory
     def pullback(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
@@ -226,9 +226,11 @@ class Compiled(SecondOrder, Planning):
         arrays, keywords, _ = self._bind("pullback", args, kwargs)
         arrays = own_copies(arrays)
         value, back = self.turn.run(self.module.pullback, *arrays, **keywords)
+        only = {"wrt": self.wrt} if self._only("wrt") else {}
 
         def pull(u: Any) -> dict[str, Any]:
-            return self._gradients(self.turn.run(back, self.turn.vectors(u)))
+            found = self.turn.run(back, self.turn.vectors(u), **only)
+            return self.turn.gradients(found)
 
         return self.turn.outputs(value), pull
 
@@ -304,11 +306,14 @@ class Compiled(SecondOrder, Planning):
     ) -> dict[str, Any]:
         arrays, keywords, extra = self._bind(name, args, kwargs, ("u",))
         u = self.turn.vectors(extra[0])
-        return self._gradients(self.turn.run(form, *arrays, u, **keywords))
+        found = self.turn.run(form, *arrays, u, **keywords, **self._only("wrt"))
+        return self.turn.gradients(found)
 
-    def _gradients(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of the selected arrays, with the batch axis where callers have it."""
-        return self.turn.gradients({n: g for n, g in found.items() if n in self.wrt})
+    def _only(self, word: str) -> dict[str, tuple[str, ...]]:
+        """Return the keyword by which a function computes only what is selected here."""
+        if self.wrt == self.module.WRT:
+            return {}
+        return {own_name(word, [a.name for a in self.forms.program.arrays]): self.wrt}
 
     def _pass(self, arrays: Sequence[Any], keywords: Any, until: str | None = None) -> Pass:
         """Return what one forward pass leaves; `until` names the one θ it is for."""

@@ -261,10 +261,7 @@ class _Reader:
         if place.numbers is None:
             return place.stride or Stride(ZERO, 1, None)
         assert joint is not None
-        numbers = [int(n) for n in place.numbers]
-        size = dim.constant
-        if size is not None:
-            numbers = [n % size for n in numbers]
+        numbers = [_from_start(int(n), dim) for n in place.numbers]
         alike = min(numbers) >= 0 or max(numbers) < 0
         ahead = dim if max(numbers) < 0 else ZERO
         steps = {b - a for a, b in pairwise(numbers)}
@@ -273,7 +270,8 @@ class _Reader:
             return Stride(ahead + numbers[0], step, axis)
         if alike and len(steps) == 1 and steps != {0}:
             return Stride(ahead + numbers[0], steps.pop(), joint)
-        table = Table(self.new_name(f"at_{self.array.name}"), tuple(numbers), dim, place.source)
+        stated = tuple(int(n) for n in place.numbers)  # as the module reads them in its options
+        table = Table(self.new_name(f"at_{self.array.name}"), stated, dim, place.source)
         tables.append(table)
         return Listed(table.name, joint)
 
@@ -282,7 +280,7 @@ class _Reader:
         joint = {p.axis for p in at if isinstance(p, Listed)}
         if not joint:
             return
-        known = {t.name: t.values for t in tables}
+        known = {t.name: [_from_start(n, t.dim) for n in t.values] for t in tables}
         length = len(next(iter(known.values())))
         columns = [
             known[p.table] if isinstance(p, Listed) else [k * p.step for k in range(length)]
@@ -366,6 +364,11 @@ class _Reader:
             raise _wrong(self.array, f"is a mask of {size} for an axis of length {dim}", hint)
         message = f"the mask of {self.array.name} in wrt is for {size} places along axis {axis}"
         self.checks.append(Check(ZERO, dim, Dim.of(size), message, exact=True))
+
+
+def _from_start(number: int, dim: Dim) -> int:
+    """Return a place counted from the start of an axis, as it is where its length is open."""
+    return number if dim.constant is None else number % dim.constant
 
 
 def _text(item: Item) -> str:

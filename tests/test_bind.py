@@ -1,5 +1,8 @@
 """Bound arrays: what they alone determine is computed once, and nothing else changes."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from layers import TEXTS, arrays_for, compiled
@@ -204,3 +207,11 @@ def test_parts_of_bound_arrays_are_differentiated():
         found = bound.vjp(rest, np.ones((3, 4)))["A"]
         np.testing.assert_array_equal(found, jac.vjp(arrays, np.ones((3, 4)))["A"])
     assert sg.check(jac).ok
+
+
+def test_a_bound_layer_is_pickled_and_copied(factor):
+    x, A, w = drawn(factor).values()
+    bound = factor.bind(A=A)
+    bound.forward(x, w)
+    for again in (copy.copy(bound), copy.deepcopy(bound), pickle.loads(pickle.dumps(bound))):
+        np.testing.assert_allclose(again.forward(x, w), bound.forward(x, w), rtol=1e-12)

@@ -45,7 +45,8 @@ def some_part(rng, shape):
     for size in shape:
         choice = rng.integers(7)
         if choice == 0 and not lists:
-            items.append([int(p) for p in rng.permutation(size)[: rng.integers(1, size + 1)]])
+            places = rng.permutation(size)[: rng.integers(1, size + 1)]
+            items.append([int(p) - int(rng.integers(2)) * size for p in places])
             lists += 1
         elif choice == 1 and not lists:
             mask = rng.random(size) < 0.5

@@ -1,10 +1,12 @@
 """What `wrt` selects, and that what it leaves out costs nothing."""
 
 import ast
+from itertools import combinations
 
 import numpy as np
 import pytest
-from layers import arrays_for, compiled, sample
+from layers import TEXTS, arrays_for, compiled, sample
+from recurrences import RECURRENCES
 
 import symgrad as sg
 from symgrad.errors import SelectionError
@@ -218,3 +220,86 @@ def test_a_selection_that_fails_says_what_to_write(text, wrt, message, hint):
     with pytest.raises(SelectionError, match=message) as caught:
         sg.derive(text, wrt)
     assert hint in caught.value.hint
+
+
+MLP = TEXTS["mlp"]
+
+
+def allocated(jac, call):
+    """Return the shapes of all arrays that the drivers of a module allocate in a call."""
+    module, shapes = jac.module, []
+    numpy = module.np
+
+    class Counting:
+        def __getattr__(self, name):
+            return getattr(numpy, name)
+
+        def empty(self, shape, dtype=float):
+            shapes.append(shape)
+            return numpy.empty(shape, dtype)
+
+    module.np = Counting()
+    try:
+        call()
+    finally:
+        module.np = numpy
+    return shapes
+
+
+@pytest.mark.parametrize("form", ["vjp", "gradient", "pullback"])
+def test_gradients_that_a_selection_leaves_out_are_not_computed(form):
+    """Of a gradient of W2 alone nothing is allocated that only W1 needs, and the other way round.
+
+    x has 4 numbers, the hidden layer 5, the output 3.
+    """
+    jac = compiled(MLP)
+    arrays = arrays_for(jac)
+    u = np.ones((3, 3))
+    calls = {
+        "vjp": lambda one: one.vjp(arrays, u),
+        "gradient": lambda one: one.gradient(arrays, sum=True),
+        "pullback": lambda one: one.pullback(arrays)[1](u),
+    }
+    whole = calls[form](jac)
+    forward = [(3, 5), (3, 5), (3, 3)]
+    expected = {
+        "W2": [*forward, (3, 5)],
+        "b2": [*forward, (3,)],
+        "W1": [*forward, (3, 5), (3, 5), (5, 4)],
+        "b1": [*forward, (3, 5), (3, 5), (5,)],
+    }
+    for name, shapes in expected.items():
+        one, found = jac.select(name), {}
+        made = allocated(one, lambda one=one, found=found: found.update(calls[form](one)))
+        assert sorted(made) == sorted(shapes)
+        assert list(found) == [name]
+        np.testing.assert_array_equal(found[name], whole[name])
+
+
+def test_every_selection_gives_what_the_whole_gives():
+    """Over all pairs of arrays, of layers of every kind: what is skipped was not needed."""
+    for name, text in {**TEXTS, **RECURRENCES}.items():
+        jac = compiled(text, name=name)
+        arrays = {n: abs(a) for n, a in arrays_for(jac).items()}
+        value = jac.forward(arrays)
+        u = tuple(np.cos(y) for y in value) if isinstance(value, tuple) else np.cos(value)
+        for form in ("vjp", "vjp_per_sample"):
+            whole = getattr(jac, form)(arrays, u)
+            for pair in combinations(jac.wrt, min(2, len(jac.wrt))):
+                found = getattr(jac.select(list(pair)), form)(arrays, u)
+                assert list(found) == list(pair)
+                for n in pair:
+                    np.testing.assert_array_equal(found[n], whole[n])
+
+
+def test_a_module_computes_the_gradients_that_are_named():
+    jac = compiled(MLP, "all")
+    arrays = list(arrays_for(jac).values())
+    u = np.ones((3, 3))
+    assert list(jac.module.vjp(*arrays, u, wrt="b1")) == ["b1"]
+    assert list(jac.module.vjp_per_sample(*arrays, u, wrt=["W2", "x"])) == ["x", "W2"]
+    single = [a[0] if n == 0 else a for n, a in enumerate(arrays)]
+    assert jac.module.vjp(*single, u[0], wrt=("x",))["x"].shape == (4,)
+    assert list(jac.module.pullback(*arrays)[1](u, wrt=["W1"])) == ["W1"]
+    with pytest.raises(jac.module.ArgumentError, match="no gradient for 'W3'"):
+        jac.module.vjp(*arrays, u, wrt="W3")

@@ -22,6 +22,7 @@ from symgrad.generation.fold import fold
 from symgrad.generation.order import Order
 from symgrad.generation.segments import run_lines
 from symgrad.generation.shared import Needs, Shared, needs_of, shared
+from symgrad.generation.wanted import guarded
 from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text, tuple_text
 from symgrad.generation.write_kernel import code_name, dim_text, mentions
 from symgrad.plan import plan, triangular
@@ -130,15 +131,29 @@ class Drivers:
         """Return the backward half of a vector-Jacobian product."""
         trade = self.forms.trade
         if trade is None:
-            steps = _flat(self.apart(self.of_back(form), _results(form)))
+            steps = self.apart(self.of_back(form), _results(form))
+            names = {r.array: r.key[0] for r in form.results}
+            several = len(names) > 1
+            lines = guarded(steps, names) if several else _flat(steps)
         else:
-            stages = trade.vjp if form.name == "vjp" else trade.vjp_per_sample
-            steps = self.staged(stages, form.given)
+            stages, several = (trade.vjp if form.name == "vjp" else trade.vjp_per_sample), False
+            lines = self.staged(stages, form.given)
+        lines = [*self.recalled(self.forms.saved, lines), *lines]
         entries = ", ".join(f'"{r.key[0]}": {code_name(r.array)}' for r in form.results)
-        lines = [*self.recalled(self.forms.saved, steps), *steps, f"return {{{entries}}}"]
+        value = "{n: found[n] for n in WRT if _wanted(only, n)}" if several else f"{{{entries}}}"
+        if trade is not None and len(form.results) > 1:
+            lines.append(f"found = {value}")
+            value = "{n: g for n, g in found.items() if _wanted(only, n)}"
+        lines.append(f"return {value}")
         given = ", ".join(code_name(a.name) for a in form.given)
         title = "Return {θ: gradient of u . y} from what was recorded."
-        return self.function(name, f"arrays, sizes, dtype, v, {given}", title, lines)
+        parameters = f"arrays, sizes, dtype, v, {self.only}{given}"
+        return self.function(name, parameters, title, lines)
+
+    @property
+    def only(self) -> str:
+        """Return the parameter that names the results wanted, if there are several."""
+        return "only, " if len(self.forms.vjp.results) > 1 else ""
 
     def staged(self, stages: Record, given: Sequence[Array] = ()) -> list[str]:
         """Return the lines of definitions and of walks through segments, one after the other."""

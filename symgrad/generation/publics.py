@@ -270,13 +270,13 @@ class Publics:
 
     def vjp(self, name: str, driver: str) -> str:
         """Return the text of `vjp` or `vjp_per_sample`."""
-        u = self.own("u")
+        u, wrt = self.own("u"), self.own("wrt")
         per_sample = name != "vjp"
         checks = self.seed_lines(u)
         lines = [
-            *self.sizes_line(" ".join(checks)), *checks,
+            *self.sizes_line(" ".join(checks)), *checks, *self.only_line(wrt),
             "v = _record(arrays, sizes, dtype)",
-            *self.leaving(f"{driver}(arrays, sizes, dtype, v, *vectors)", per_sample),
+            *self.leaving(self.going_back(driver), per_sample),
         ]
         what = "for every sample" if per_sample else "summed over samples"
         doc = [f"Return {{θ: gradient of u . y}}{f', {what}' if self.batched else ''}."]
@@ -285,7 +285,23 @@ class Publics:
             doc.append("The batch axis stands before them.")
         elif self.inputs:
             doc.append(f"Those of {', '.join(self.inputs)} keep the batch axis.")
-        return self.function(name, self.parameters([u]), doc, lines)
+        keywords = [f"{wrt}=None"] if self.chooses else []
+        if keywords:
+            doc.append(f"With `{wrt}` only those of these names; others are not computed.")
+        return self.function(name, self.parameters([u], keywords), doc, lines)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether there are several results of which some may be wanted."""
+        return len(self.forms.vjp.results) > 1
+
+    def only_line(self, wrt: str) -> list[str]:
+        """Return the line that checks which results are wanted, if there are several."""
+        return [f"only = _chosen({wrt})"] if self.chooses else []
+
+    def going_back(self, driver: str) -> str:
+        """Return the call of a way back, of the results wanted if there are several."""
+        return f"{driver}(arrays, sizes, dtype, v, {'only, ' if self.chooses else ''}*vectors)"
 
     def leaving(self, call: str, per_sample: bool) -> list[str]:
         """Return the lines that go back, and take the batch axis off where it was added."""
@@ -299,8 +315,9 @@ class Publics:
                 f"found = {call}",
                 "return {n: g[0] for n, g in found.items()} if single else found",
             ]
-        taken = ", ".join(f'"{n}": found["{n}"][0]' for n in which)
-        return [f"found = {call}", "if single:", f"    found.update({{{taken}}})", "return found"]
+        taken = tuple_text([f'"{n}"' for n in which])
+        first = f"found.update({{n: found[n][0] for n in {taken} if n in found}})"
+        return [f"found = {call}", "if single:", f"    {first}", "return found"]
 
     def tangent_lines(self, tangents: str) -> list[str]:
         """Return the lines that check the tangents and fill in zeros."""
@@ -336,15 +353,15 @@ class Publics:
         """Return the text of `pullback`."""
         checks = self.seed_lines("u")
         outputs = tuple_text([self.repeated(o) for o in self.outputs])
-        going = "_back(arrays, sizes, dtype, v, *vectors)"
+        going = self.going_back("_back")
         lines = [
             *self.sizes_line(f"{' '.join(checks)} {outputs}"),
             "v = _record(arrays, sizes, dtype)",
             self.unbatched(outputs),
             "",
-            "def pull(u):",
+            f"def pull(u{', *, wrt=None' if self.chooses else ''}):",
             f'    """Return {{θ: gradient of u . y}}; {self.again()}."""',
-            *(f"    {x}" for x in checks),
+            *(f"    {x}" for x in (*checks, *self.only_line("wrt"))),
             *(f"    {x}" for x in self.leaving(going, per_sample=False)),
             "",
             f"return {'outputs' if self.several else 'outputs[0]'}, pull",

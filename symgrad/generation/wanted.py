@@ -1,0 +1,66 @@
+"""Steps of a way back that only some of its results need run only where those are wanted.
+
+Steps, results -> lines
+What a step serves is told by who reads what it writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from symgrad.generation.write_kernel import code_name, mentions
+
+Steps = Sequence[tuple[tuple[str, ...], list[str]]]
+
+
+def guarded(steps: Steps, results: Mapping[str, str]) -> list[str]:
+    """Return the lines that put the results wanted into `found`; `only` are their names, or None.
+
+    `results` has the name of each result by its array.
+    """
+    served = _served(steps, {code_name(array): name for array, name in results.items()})
+    lines = ["found = {}"]
+    numbers = range(len(steps))
+    for names, group in groupby(numbers, key=lambda n: served[n]):
+        body = []
+        for number in group:
+            complete, text = steps[number]
+            body += text
+            for array in complete:
+                if array in results:
+                    body.append(f'found["{results[array]}"] = {code_name(array)}')
+        if names == frozenset(results.values()):
+            lines += body
+            continue
+        shown = ", ".join(f'"{n}"' for n in results.values() if n in names)
+        lines.append(f"if _wanted(only, {shown}):")
+        lines += [f"    {line}" for line in body]
+    return lines
+
+
+def _served(steps: Steps, results: Mapping[str, str]) -> list[frozenset[str]]:
+    """Return the names of the results that each step is needed for."""
+    texts = ["\n".join(lines) for _, lines in steps]
+    last = {code_name(n): number for number, (done, _) in enumerate(steps) for n in done}
+    first: dict[str, int] = {}
+    for number, text in enumerate(texts):
+        for made in re.findall(r"^\(?(\w+(?:, \w+)*),?\)? = ", text, re.MULTILINE):
+            for name in made.split(", "):
+                first.setdefault(name, number)
+    found = [frozenset[str]()] * len(steps)
+    for number in reversed(range(len(steps))):
+        names: set[str] = set()
+        for name, begin in first.items():
+            end = max(last.get(name, begin), begin)
+            if not begin <= number <= end or not mentions(texts[number], name):
+                continue
+            names |= {results[name]} if name in results else set()
+            later = range(number + 1, len(steps))  # what adds to it, and what reads it
+            names |= {n for k in later if mentions(texts[k], name) for n in found[k]}
+        found[number] = frozenset(names or results.values())
+    return found
+
+
+__all__ = ["guarded"]
