@@ -5,31 +5,15 @@ calls -> seconds
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from statistics import median
+
+from symgrad.bench import once, timed
 
 Call = Callable[[], object]
 
 BLOCK = 0.02
 """Seconds that one thing is called in a row before the next has its turn."""
-
-
-def timed(run: Call, seconds: float = 1.0) -> float:
-    """Return the median time of many calls, in seconds, warmed up."""
-    run()
-    times = []
-    end = time.perf_counter() + seconds
-    while len(times) < 5 or time.perf_counter() < end:
-        times.append(once(run))
-    return median(times)
-
-
-def once(run: Call) -> float:
-    """Return the seconds that one call takes."""
-    begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
 
 
 def side_by_side(*runs: Call, seconds: float = 0.5) -> list[float]:
@@ -55,3 +39,6 @@ def side_by_side(*runs: Call, seconds: float = 0.5) -> list[float]:
             spent[place] += sum(taken)
             times[place] += taken[block // 3 :]
     return [median(counted) for counted in times]
+
+
+__all__ = ["Call", "side_by_side", "timed"]
