@@ -1,17 +1,23 @@
-"""Measure start-up, derivation and evaluation, and print a table.
+"""Measure, and print tables.
 
-python -m benchmarks [start] [derive] [mlp]  -> table on stdout
+python -m benchmarks [start] [derive] [mlp]     start-up, derivation, evaluation
+python -m benchmarks peers [W1a W3 ... growth]  everything beside what one could pick
+    --json FILE   all numbers     --plot FILE   a figure (needs matplotlib)
+    --huge        huge pages for large arrays   --quick       sizes of a few, to see that it runs
+    --seconds S   for each peer of each quantity
 Peers that are not installed are named and skipped; results are compared before they are timed.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
@@ -19,50 +25,84 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.layers import DENSE, LSTM, MLP, residual
+from benchmarks.machine import facts, start_again
+from benchmarks.timing import side_by_side, timed
+
+SERIES = ("growth", "float32", "start")
 
 
-def main(chosen: list[str]) -> None:
-    """Run the chosen groups, all without a choice."""
+def main(arguments: list[str]) -> None:
+    """Run the chosen groups, all without a choice; or the peers."""
+    if arguments[:1] == ["peers"]:
+        peers(arguments)
+        return
     groups: dict[str, Callable[[], list[tuple[str, str, str]]]] = {
         "start": start,
         "derive": derivations,
         "mlp": mlp,
     }
+    parser = argparse.ArgumentParser(prog="benchmarks", description="or: peers (peers --help)")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(groups))
+    chosen = parser.parse_args(arguments).groups or list(groups)
+    if unknown := [name for name in chosen if name not in groups]:
+        parser.error(f"no group is called {unknown[0]!r}; there are {', '.join(groups)}, peers")
     table = Table("measured", "value", "aim")
-    for name in chosen or list(groups):
+    for name in chosen:
         for row in groups[name]():
             table.add_row(*row)
     Console(width=110).print(table)
 
 
-def timed(run: Callable[[], object], seconds: float = 1.0) -> float:
-    """Return the median time of many calls, in seconds, warmed up."""
-    run()
-    times = []
-    end = time.perf_counter() + seconds
-    while len(times) < 5 or time.perf_counter() < end:
-        begin = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - begin)
-    return median(times)
+def peers(arguments: list[str]) -> None:
+    """Measure workloads beside their peers, in a process with the variables that belong to it."""
+    parser = argparse.ArgumentParser(prog="benchmarks peers")
+    parser.add_argument("names", nargs="*", help=f"W1a, W3, W1 (a to c), ..., {', '.join(SERIES)}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw ratios and curves there")
+    parser.add_argument("--quick", action="store_true", help="sizes of a few")
+    parser.add_argument("--huge", action="store_true", help="huge pages for large arrays")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each peer (default: 1)")
+    given = parser.parse_args(arguments[1:])
+    if given.plot and not find_spec("matplotlib"):
+        parser.error('--plot needs matplotlib: pip install "symgrad[plot]"')
+    start_again(arguments, huge=given.huge)
+    report(parser, given)
 
 
-def side_by_side(*runs: Callable[[], object], rounds: int = 12, block: int = 12) -> list[float]:
-    """Return the median time of each, taken in turns in blocks, in seconds.
+def report(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    """Measure what was chosen, print it, and write it."""
+    from benchmarks import output
+    from benchmarks.limits import measured
+    from benchmarks.peers import measure
+    from benchmarks.series import curves, growth, precisions
+    from benchmarks.starts import starts
+    from benchmarks.workloads import chosen
 
-    The first third of a block is not counted: threads of the one before may still be spinning.
-    """
-    times: list[list[float]] = [[] for _ in runs]
-    for run in runs:
-        run()
-    for _ in range(rounds):
-        for run, spent in zip(runs, times, strict=True):
-            for call in range(block):
-                begin = time.perf_counter()
-                run()
-                if call >= block // 3:
-                    spent.append(time.perf_counter() - begin)
-    return [median(spent) for spent in times]
+    wanted = set(SERIES) & set(given.names) if given.names else set(SERIES)
+    names = [name for name in given.names if name not in SERIES]
+    try:
+        workloads = chosen(names) if names or not given.names else []
+    except ValueError as error:
+        parser.error(str(error))
+    seconds = 0.0 if given.quick else given.seconds
+    console = Console(stderr=True)
+    limits = measured(seconds, megabytes=8 if given.quick else 256)
+    rows, verdicts = measure(workloads, quick=given.quick, seconds=seconds, told=console.log)
+    found = curves(quick=given.quick, seconds=seconds) if "growth" in wanted else []
+    verdicts += growth(found)
+    if "float32" in wanted:
+        verdicts += precisions(quick=given.quick, seconds=seconds)
+    if "start" in wanted:
+        more, judged = starts(1 if given.quick else 5)
+        rows += more
+        verdicts += judged
+    parts = (tuple(rows), tuple(verdicts), tuple(found))
+    made = output.Report(facts(), limits, *parts, quick=given.quick)
+    output.printed(made, Console(width=None if sys.stdout.isatty() else 160))
+    if given.json:
+        output.written(made, given.json)
+    if given.plot:
+        output.plotted(made, given.plot)
 
 
 LEAST = """import numba
@@ -181,8 +221,8 @@ def mlp() -> list[tuple[str, str, str]]:
     dense()
     for name, out in outs.items():
         np.testing.assert_allclose(out, right[name].numpy(), rtol=1e-9, atol=1e-12)
-    ours, one = side_by_side(structured, pass_, rounds=20, block=60)
-    filled, theirs = side_by_side(dense, lambda: jacobian(plain, sample), rounds=6)
+    ours, one = side_by_side(structured, pass_)
+    filled, theirs = side_by_side(dense, lambda: jacobian(plain, sample), seconds=2)
     return [
         ("MLP structured Jacobian wrt all parameters", f"{ours * 1e3:.3f} ms", "-"),
         ("MLP dense Jacobians with out=", f"{filled * 1e3:.2f} ms", "-"),

@@ -231,7 +231,7 @@ def check(
     else:
         assert not isinstance(subject, (Compiled, Grouped))
         read = layer(subject, **beside_of(check, beside))
-        fixed = _fixed(read, sizes_of(dims, read))
+        fixed = fixed_sizes(read, sizes_of(dims, read))
         compiled = compile(read, wrt, functions=functions, dims=fixed, check=False)
         dims = {name: size for name, size in (dims or {}).items() if name not in fixed}
     sizes = open_sizes(sizes_of(dims, compiled.layer), compiled.forms.program)
@@ -264,7 +264,7 @@ def plan(
     if isinstance(subject, Compiled):
         return subject.select(wrt).plan(batch, dims, dtype)
     read = layer(subject, **beside_of(plan, beside))
-    fixed = _fixed(read, sizes_of(dims, read))
+    fixed = fixed_sizes(read, sizes_of(dims, read))
     program, _ = _program(read, functions, fixed)
     require_bound(program, read)
     made = assemble(program, select(program, wrt, read.aliases), order_of(order))
@@ -273,7 +273,7 @@ def plan(
     return planned(made, read, names, batch, sizes, dtype)
 
 
-def _fixed(read: Layer, sizes: Mapping[str, Dim]) -> dict[str, str]:
+def fixed_sizes(read: Layer, sizes: Mapping[str, Dim]) -> dict[str, str]:
     """Return those of `dims=` that no array's shape gives, so that they must be compiled in."""
     shown = {name for made in read.declarations for axis in made.dims for name in axis.names}
     shown |= {n for made in read.declarations if made.vocabulary for n in made.vocabulary.names}

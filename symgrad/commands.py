@@ -285,6 +285,30 @@ def plan(
         print(found)
 
 
+@app.command(epilog='Example: symgrad bench "tanh(W x + b)" --batch 256 --dim n=64 --dim m=32')
+def bench(
+    layer: Layer,
+    batch: Annotated[int, typer.Option(min=1, help="the number of samples")] = 256,
+    wrt: Wrt = None,
+    functions: Functions = None,
+    dims: Dims = None,
+    seconds: Annotated[float, typer.Option(min=0, help="to call each form for")] = 0.5,
+) -> None:
+    """Print how long a call of each form of LAYER takes, all sizes given: medians."""
+    from symgrad.bench import bench as timings
+
+    with _working("compiling and timing"):
+        found = timings(
+            _layer(layer),
+            wrt_of(wrt),
+            batch=batch,
+            dims=sizes_of(dims),
+            functions=bindings_of(functions),
+            seconds=seconds,
+        )
+    print(found)
+
+
 def _layer(text: str) -> ReadLayer:
     """Read LAYER, and say on stderr what a one-liner left to be assumed."""
     import symgrad

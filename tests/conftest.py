@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+# benchmarks are no part of what is installed; symgrad is found where it was found before
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
 
 def pytest_addoption(parser):
     parser.addoption("--programs", type=int, default=None, help="how many random layers to test")

@@ -31,7 +31,7 @@ y = tanh(z)
 '''
 OLD = '"""An older module."""\nSYMGRAD_VERSION = "0"\n'
 TEXT = "∂y_i/∂W_jk = δ_ij σ'(z_i) x_k"
-COMMANDS = ("demo", "derive", "compile", "check", "show", "plan")
+COMMANDS = ("demo", "derive", "compile", "check", "show", "plan", "bench")
 ASSUMED = (
     "assumed: x is the input, of shape [n]\n"
     "assumed: W is a parameter, a matrix of shape [m, n]\n"
