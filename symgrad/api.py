@@ -15,22 +15,18 @@ from typing import Any, Union, overload
 from symgrad import build as building
 from symgrad.assemble import assemble, derived
 from symgrad.builder import Expression
-from symgrad.check import check as check_layer
 from symgrad.compiled import Compiled
+from symgrad.compose import program_of, source_of
 from symgrad.costs.plan import Plan, planned
-from symgrad.declare import with_formulas, with_slopes
 from symgrad.dims import Dim
-from symgrad.emit import Source, emit
 from symgrad.errors import ArgumentError, ShapeError, SymgradError
 from symgrad.explain import Explanation, explain
-from symgrad.form import Forms
 from symgrad.groups import Grouped, grouped
 from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
 from symgrad.load import is_path, load
 from symgrad.options import (
     beside_of,
-    bindings_of,
     open_sizes,
     order_of,
     require_bound,
@@ -42,7 +38,6 @@ from symgrad.options import (
 )
 from symgrad.parse import parse
 from symgrad.plan import plan as plan_steps
-from symgrad.program import Program
 from symgrad.recompute import recomputed
 from symgrad.select import Wrt, select
 from symgrad.show import show, show_jacobian
@@ -109,7 +104,7 @@ def derive(
     """
     read = layer(layer_, **beside_of(derive, beside))
     order = order_of(order)
-    program, _ = _program(read, functions, dims)
+    program, _ = program_of(read, functions, dims)
     return explain(derived(program, select(program, wrt, read.aliases), order))
 
 
@@ -166,7 +161,7 @@ def compile(
     target, seed = target_of(path, force=force), whole(seed, "seed", 0)
     if target is not None and not force:
         require_replaceable(report_beside(target))
-    program, options = _program(read, functions, dims)
+    program, options = program_of(read, functions, dims)
     require_bound(program, read)
     batch_axis = whole(batch_axis, "batch_axis")
     require_axis(program, batch_axis)
@@ -178,11 +173,11 @@ def compile(
     if recompute is not None:
         again = recomputed(made.derivation.program, recompute)
         made, options = trade(made, again), {**options, "recompute": again}
-    source = _emit(made, options, None)
+    source = source_of(made, options, None)
     report = None
     if check:
         report = validated(made, source, seed)
-        source = _emit(made, options, report)
+        source = source_of(made, options, report)
     file = building.build(source.text, source.name)
     if target is not None:
         building.build(source.text, source.name, path=target)
@@ -265,7 +260,7 @@ def plan(
         return subject.select(wrt).plan(batch, dims, dtype)
     read = layer(subject, **beside_of(plan, beside))
     fixed = fixed_sizes(read, sizes_of(dims, read))
-    program, _ = _program(read, functions, fixed)
+    program, _ = program_of(read, functions, fixed)
     require_bound(program, read)
     made = assemble(program, select(program, wrt, read.aliases), order_of(order))
     names = made.derivation.selection.names
@@ -306,7 +301,7 @@ def _from_module(path: str) -> Compiled:
     if missing:
         raise _damaged(path, f"it has no {missing[0]}")
     read = parse(str(module.LAYER), name=Path(path).stem)
-    program, options = _program(read, module.OPTIONS["functions"], module.OPTIONS["dims"])
+    program, options = program_of(read, module.OPTIONS["functions"], module.OPTIONS["dims"])
     stated = module.OPTIONS
     parts, names = stated.get("parts", {}), stated.get("selected", module.WRT)
     wrt = {name: parts.get(name, True) for name in names}
@@ -318,7 +313,7 @@ def _from_module(path: str) -> Compiled:
     if again is not None:
         made, options = trade(made, again), {**options, "recompute": again}
     text = Path(path).read_text(encoding="utf-8")
-    source = _emit(made, options, None)
+    source = source_of(made, options, None)
     return Compiled(read, made, module, Path(path), text, source.captions, None, tuple(module.WRT))
 
 
@@ -326,43 +321,6 @@ def _damaged(path: str, why: object) -> ArgumentError:
     kind = f"{type(why).__name__}: " if isinstance(why, Exception) else ""
     message = f"{path} is not as symgrad wrote it: {kind}{why}"
     return ArgumentError(message, hint="compile the layer again: symgrad compile LAYER -o FILE.py")
-
-
-def _program(
-    read: Layer, functions: Mapping[str, Any] | None, dims: Dims | None
-) -> tuple[Program, dict[str, Any]]:
-    """Return the program of a layer, and the options as plain values that a module can hold."""
-    sizes = sizes_of(dims, read)
-    bindings = bindings_of(functions, read)
-    program = check_layer(with_formulas(read, bindings), dims=sizes, functions=bindings)
-    program = with_slopes(program, bindings)
-    plain = {n: str(d) if d.constant is None else d.constant for n, d in sizes.items()}
-    named = {n: to if isinstance(to, str) else to.plain() for n, to in bindings.items()}
-    return program, {"functions": named, "dims": plain}
-
-
-def _emit(made: Forms, options: Mapping[str, Any], report: Report | None) -> Source:
-    validation: dict[str, Any] = {}
-    if report is not None:
-        validation = {
-            "method": report.method,
-            "seed": report.seed,
-            "sizes": [dict(s) for s in report.sizes],
-            "tolerance": report.tolerance,
-        }
-        if report.notes:
-            validation["notes"] = list(report.notes)
-    return emit(made, docstring=_docstring(made), options=options, validation=validation)
-
-
-def _docstring(made: Forms) -> str:
-    """Return the module's docstring: title, and the derivation as text."""
-    program = made.program
-    title = program.title or f"{program.name}: value and derivatives."
-    text = explain(made.derivation).text()
-    head = "" if text.startswith(title) else f"{title}\n\n"
-    clean = f"{head}{text}\n\n{building.SIGNATURE}"
-    return clean.replace("\\", "\\\\").replace('"""', "'''")
 
 
 def show_stage(
@@ -382,7 +340,7 @@ def show_stage(
     stage, read = stage_of(stage), layer(layer_)
     if stage == "parse":
         return str(read)
-    program, options = _program(read, functions, dims)
+    program, options = program_of(read, functions, dims)
     if stage == "check":
         return show(program)
     selection, order = select(program, wrt, read.aliases), order_of(order)
@@ -401,7 +359,7 @@ def show_stage(
             for title, form in parts
         )
     require_bound(program, read)
-    return _emit(made, {**options, "order": 2} if order == 2 else options, None).text
+    return source_of(made, {**options, "order": 2} if order == 2 else options, None).text
 
 
 __all__: Sequence[str] = (

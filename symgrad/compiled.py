@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
+from symgrad.arguments import read_arguments
 from symgrad.bound import Bound
 from symgrad.chunks import in_pieces
 from symgrad.errors import ArgumentError, ShapeError, similar
@@ -27,6 +28,7 @@ from symgrad.generation.publics import form_names, own_name
 from symgrad.generation.publics_twice import hessian_functions
 from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
+from symgrad.passes import Pass
 from symgrad.planning import Planning
 from symgrad.products.sides import Factored
 from symgrad.program import Definition
@@ -34,15 +36,15 @@ from symgrad.proof.sizes import sizes
 from symgrad.room import Room
 from symgrad.scatter import Placing
 from symgrad.second_pass import SecondOrder, own_copies
-from symgrad.select import Wrt, choose
-from symgrad.structured import Block, Pass
+from symgrad.selecting import Selecting
+from symgrad.structured import Block
 from symgrad.syntax import Layer
 from symgrad.turn import Turn
 from symgrad.validate import Report
 
 
 @dataclass(slots=True)
-class Compiled(SecondOrder, Planning):
+class Compiled(Selecting, SecondOrder, Planning):
     """What `compile` returns; `wrt` are the arrays it differentiates by, in declared order.
 
     `batch_axis` is where the batch axis stands in inputs, outputs, `u` and everything that has a
@@ -105,17 +107,6 @@ class Compiled(SecondOrder, Planning):
         nouns = (self.layer, self.forms, self.captions, self.report, self.wrt, self.batch_axis)
         return _again, (self.source, self.path, *nouns)
 
-    def select(self, wrt: Wrt) -> Compiled:
-        """Return the same module restricted to some of its arrays; nothing is compiled.
-
-        Raises SelectionError for arrays that were not compiled.
-        """
-        roles = {a.name: str(a.role) for a in self.forms.program.arrays}
-        allowed = {n: roles[n] for n in self.wrt}
-        fixed = {n: r for n, r in roles.items() if r in ("const", "index")}
-        names = choose(wrt, allowed, fixed, self.layer.aliases)
-        return replace(self, wrt=names)
-
     @within_memory
     @in_pieces
     def forward(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -135,12 +126,6 @@ class Compiled(SecondOrder, Planning):
         outputs = tuple(self._value(o, done.values, done) for o in self.forms.program.outputs)
         several = len(outputs) > 1
         return Jacobians(outputs if several else outputs[0], blocks, several)
-
-    def placing(self, name: str, sizes: Mapping[str, int]) -> Placing:
-        """Return what is selected of an array, and how long its dims are."""
-        array = self.forms.program.array(name)
-        assert array is not None
-        return Placing(self.name, array, self.forms.derivation.selection.region(name), sizes)
 
     def bind(self, **arrays: Any) -> Bound:
         """Return the forms as functions of all other arrays, with copies of these fixed.
@@ -339,38 +324,15 @@ class Compiled(SecondOrder, Planning):
         Raises ArgumentError naming what is missing, doubled or unknown; with `room` TooLargeError
         where memory cannot hold what the form needs.
         """
-        where = f"{self.name}.{form}"
         declared = self.forms.program.arrays
-        known = [a.name for a in declared]
-        order = [a.name for a in declared if a.default is None]
-        after = f" and then {', '.join(extra_names)}" if extra_names else ""
-        expected = f"expected {', '.join(order)}{after}"
-        positional = list(args)
-        tail: list[Any] = []
-        for name in reversed(extra_names):
-            if name in kwargs and name not in known:
-                tail.insert(0, kwargs.pop(name))
-            elif positional:
-                tail.insert(0, positional.pop())
-            else:
-                raise ArgumentError(f"{where}: {name} is missing; {expected}")
-        given = _named(where, order, positional, kwargs)
-        for name in given:
-            if name not in known:
-                near = similar(str(name), known)
-                meant = f"did you mean {near}?" if near else f"expected {', '.join(known)}"
-                raise ArgumentError(f"{where}: no array is called {name}; {meant}")
-        missing = [n for n in order if n not in given]
-        if missing:
-            verb = "is" if len(missing) == 1 else "are"
-            raise ArgumentError(f"{where}: {', '.join(missing)} {verb} missing; {expected}")
+        given, tail = read_arguments(f"{self.name}.{form}", declared, args, kwargs, extra_names)
         keywords = {
             a.name: given[a.name] for a in declared if a.default is not None and a.name in given
         }
         given = self.turn.arguments(self.name, given)
         if room:
             self.room.require(form, given)
-        return [given[n] for n in order], keywords, tail
+        return [given[a.name] for a in declared if a.default is None], keywords, tail
 
     def _blocks(self, done: Pass, names: Sequence[str]) -> dict[tuple[str, str], Block]:
         """Return the Jacobians with respect to some arrays."""
@@ -408,24 +370,6 @@ class Compiled(SecondOrder, Planning):
         elif output in self._read:  # callers may write into what they get
             value = value.copy()
         return value[0] if done.single and self._batched else self.turn.output(output, value)
-
-
-def _named(
-    where: str, order: Sequence[str], positional: list[Any], keywords: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return arrays by name, a mapping at the end of the positional ones among them."""
-    given: dict[str, Any] = {}
-    if positional and isinstance(positional[-1], Mapping):
-        given.update(positional.pop())
-    if len(positional) > len(order):
-        raise ArgumentError(
-            f"{where} takes {len(order)} arrays ({', '.join(order)}), got {len(positional)}"
-        )
-    for name, value in (*zip(order, positional, strict=False), *keywords.items()):
-        if name in given:
-            raise ArgumentError(f"{where}: {name} is given twice")
-        given[name] = value
-    return given
 
 
 def _again(

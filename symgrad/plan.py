@@ -301,13 +301,12 @@ def _walk(steps: Sequence[Step], loop: Loop, batch: Index) -> Step:
     only = steps[0]
     if len(steps) > 1 or not isinstance(only, Kernel):
         return Walk(loop.index, loop.reverse, tuple(s for s in steps if not isinstance(s, Walk)))
-    work = only.work * loop.index.dim
     if not only.split:
         nodes: tuple[Node, ...] = (For(loop.index, only.nodes, loop.reverse),)
     else:
         inner = tuple(n for one in only.nodes if isinstance(one, For) for n in one.body)
         nodes = (For(batch, (For(loop.index, inner, loop.reverse),)),)
-    return replace(only, nodes=nodes, work=work, fixed=None)
+    return replace(only, nodes=nodes, work=only.work * loop.index.dim, fixed=None)
 
 
 def _product(definition: Definition, term: Term, fixed: Index | None = None) -> Product | None:
@@ -320,7 +319,7 @@ def _product(definition: Definition, term: Term, fixed: Index | None = None) -> 
     if not term.bound or len(factors) != 2 or placed is None:
         return None
     left, right = factors
-    if not isinstance(left, Access) or not isinstance(right, Access):
+    if not (isinstance(left, Access) and isinstance(right, Access)):
         return None
     sets = [_stretches(a, fixed) for a in (left, right)]
     if sets[0] is None or sets[1] is None:
@@ -392,7 +391,7 @@ def _stretches(access: Access, fixed: Index | None) -> tuple[Index | None, ...] 
         else:
             found.append(along)
     lists = _taken(access.at)  # numpy puts the axes of several lists, or of one and steps, together
-    return tuple(found) if lists == 0 or (lists == 1 and None not in found) else None
+    return tuple(found) if not lists or (lists == 1 and None not in found) else None
 
 
 def _loops(indices: Sequence[Index], body: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -16,8 +16,9 @@ from symgrad.generation.publics import own_name
 from symgrad.generation.publics_twice import hessian_functions
 from symgrad.hessians import Hessians
 from symgrad.memory import within_memory
+from symgrad.passes import Pass
 from symgrad.products.sides import Factored
-from symgrad.structured import Block, Pass
+from symgrad.structured import Block
 
 if TYPE_CHECKING:
     from symgrad.compiled import Compiled

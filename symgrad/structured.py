@@ -6,20 +6,15 @@ Every product is a formula over the factors, see `symgrad.products`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from symgrad import build as building
 from symgrad.batch import inserted, outward
 from symgrad.errors import ArgumentError
 from symgrad.generation.captions import Caption, caption, is_sample
 from symgrad.memory import require_results, within_memory
+from symgrad.passes import Pass
 from symgrad.products.curvature import curvature
 from symgrad.products.evaluate import handed, taken
 from symgrad.products.flat import Vec, matrix
@@ -32,33 +27,6 @@ from symgrad.products.solve import solve
 from symgrad.products.terms import Values
 from symgrad.products.variance import variances
 from symgrad.program import BATCH, Index
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What one forward pass left: checked arrays, sizes, and all factor arrays by name."""
-
-    module: ModuleType
-    arrays: Any
-    sizes: Mapping[str, int]
-    size_tuple: tuple[int, ...]
-    dtype: Any
-    single: bool
-    values: Mapping[str, Any]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the text of the module in its place."""
-        rest = (getattr(self, name) for name in self.__slots__ if name != "module")
-        return _again, (building.text_of(self.module), Path(str(self.module.__file__)), *rest)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Pass:
-        copies = {n: deepcopy(getattr(self, n), memo) for n in self.__slots__ if n != "module"}
-        return Pass(self.module, **copies)
-
-
-def _again(source: str, path: Path, *rest: Any) -> Pass:
-    """Return a pass that was pickled."""
-    return Pass(building.again(source, path)[0], *rest)
 
 
 class Block:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.algebra.declared import expand
-from symgrad.algebra.order import needed
 from symgrad.algebra.segments import Record, Run, Stage
 from symgrad.algebra.weights import even_out
 from symgrad.dims import Dim
@@ -20,6 +19,7 @@ from symgrad.generation.door import size_names
 from symgrad.generation.drivers_twice import drivers_twice
 from symgrad.generation.fold import fold
 from symgrad.generation.order import Order
+from symgrad.generation.orders import Orders, results_of
 from symgrad.generation.segments import run_lines
 from symgrad.generation.shared import Needs, Shared, needs_of, shared
 from symgrad.generation.wanted import guarded
@@ -34,7 +34,7 @@ Shapes = dict[str, tuple[Dim, ...]]
 
 
 @dataclass(slots=True)
-class Drivers:
+class Drivers(Orders):
     """Writes the drivers of one module and collects their kernels."""
 
     forms: Forms
@@ -68,7 +68,7 @@ class Drivers:
 
     def forward(self) -> str:
         """Return the driver of the outputs alone."""
-        results = _results(self.forms.forward)
+        results = results_of(self.forms.forward)
         steps = self.apart(self.of_forward(), results)
         lines = [*_flat(steps), self.returned(self.forms.forward)]
         return self.function("_forward", "arrays, sizes, dtype", "Return the outputs.", lines)
@@ -131,7 +131,7 @@ class Drivers:
         """Return the backward half of a vector-Jacobian product."""
         trade = self.forms.trade
         if trade is None:
-            steps = self.apart(self.of_back(form), _results(form))
+            steps = self.apart(self.of_back(form), results_of(form))
             names = {r.array: r.key[0] for r in form.results}
             several = len(names) > 1
             lines = guarded(steps, names) if several else _flat(steps)
@@ -184,7 +184,7 @@ class Drivers:
     def tangent(self) -> str:
         """Return the driver of a Jacobian-vector product."""
         form = self.forms.jvp
-        steps = _flat(self.apart(self.of_tangent(), _results(form)))
+        steps = _flat(self.apart(self.of_tangent(), results_of(form)))
         lines = [
             f'{code_name(a.name)} = tangents["{name}"]'
             for a, name in zip(form.given, self.forms.derivation.selection.names, strict=True)
@@ -202,48 +202,6 @@ class Drivers:
         return self.function("_domain", "arrays, sizes, dtype", title, lines)
 
     # ------------------------------------------------------------ what each driver computes
-
-    def of_forward(self) -> Order:
-        """Return what `_forward` computes."""
-        form = self.forms.forward
-        return Order(form.definitions, handed=_results(form))
-
-    def wanted(self) -> dict[str, set[str]]:
-        """Return the arrays that the Jacobians with respect to each parameter are made of."""
-        return {
-            p: {a for s in self.forms.structured if s.jacobian.parameter == p for a in s.arrays}
-            for p in self.forms.derivation.selection.names
-        }
-
-    def of_sweep(self) -> Order:
-        """Return what `_sweep` computes."""
-        arrays = {a for found in self.wanted().values() for a in found}
-        kept = sorted(arrays | set(self.forms.program.outputs))
-        return Order(self.forms.factors.definitions, keep=kept, handed=kept)
-
-    def of_expand(self, definition: Definition) -> Order:
-        """Return what makes a Jacobian dense or compact."""
-        return Order((definition,), made=(definition.name,))
-
-    def recorded(self) -> tuple[str, ...]:
-        """Return the arrays that `_record` returns."""
-        return tuple(dict.fromkeys((*self.forms.saved, *self.forms.program.outputs)))
-
-    def of_record(self) -> Order:
-        """Return what `_record` computes."""
-        program = self.forms.program
-        return Order(needed(program.definitions, self.recorded()), handed=program.outputs)
-
-    def of_back(self, form: Form) -> Order:
-        """Return what the backward half of a vector-Jacobian product computes."""
-        own = {d.name for d in self.forms.program.definitions}
-        going_back = [d for d in form.definitions if d.name not in own]
-        return Order(going_back, form.given, handed=_results(form))
-
-    def of_tangent(self) -> Order:
-        """Return what `_tangent` computes."""
-        form = self.forms.jvp
-        return Order(form.definitions, form.given, handed=_results(form))
 
     def schedule(self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None) -> Schedule:
         """Return the steps of a driver; `more` are the axes of further arrays it reads."""
@@ -284,7 +242,7 @@ class Drivers:
         """Return the groups that parameters determine, the rest, and the axes of them all."""
         program, order = self.forms.program, self.prepared(order)
         ways = (self.forms.vjp, self.forms.vjp_per_sample, self.forms.jvp)
-        own = {*program.outputs, *(name for form in ways for name in _results(form))}
+        own = {*program.outputs, *(name for form in ways for name in results_of(form))}
         axes = {n for n, dims in self.shapes(order.given).items() if dims}
         lower = triangular(program.definitions)
         groups, rest = shared(order.definitions, self.needs, own, wanted, lower, axes)
@@ -411,10 +369,6 @@ class Drivers:
 
 def _flat(steps: Steps) -> list[str]:
     return [line for _, step in steps for line in step]
-
-
-def _results(form: Form) -> tuple[str, ...]:
-    return tuple(result.array for result in form.results)
 
 
 def _leave(ready: Sequence[str]) -> list[str]:
