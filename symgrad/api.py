@@ -241,7 +241,7 @@ def check(
 
 
 def plan(
-    subject: LayerLike | Compiled,
+    subject: LayerLike | Compiled | Grouped,
     wrt: Wrt = "params",
     *,
     batch: int | None = None,
@@ -256,6 +256,8 @@ def plan(
     In symbols, and as numbers where `batch` and `dims` give sizes: see `Compiled.plan`. With
     `order=2` forms of second derivatives are among them.
     """
+    if isinstance(subject, Grouped):
+        subject = subject.compiled
     if isinstance(subject, Compiled):
         return subject.select(wrt).plan(batch, dims, dtype)
     read = layer(subject, **beside_of(plan, beside))

@@ -35,7 +35,13 @@ UNITS = {
     **{unit: 1000**n for n, unit in enumerate(("B", "KB", "MB", "GB", "TB"))},
     **{unit: 1024**n for n, unit in enumerate(("B", "KIB", "MIB", "GIB", "TIB"))},
 }
-EXTRA = {"vjp": ("u",), "vjp_per_sample": ("u",), "jvp": ("tangents",)}
+EXTRA = {
+    "vjp": ("u",),
+    "vjp_per_sample": ("u",),
+    "jvp": ("tangents",),
+    "hvp": ("u", "tangents"),
+    "hessian_sum": ("u",),
+}
 OPTIONS = {"gradient": ("sum", "per_sample")}
 
 
@@ -162,7 +168,7 @@ class Pieces:
         """Return a result with the batch axis where callers have it."""
         turn = self.layer.turn
         if isinstance(found, Mapping):
-            return turn.gradients(found)
+            return turn.second(found) if self.form == "hessian_sum" else turn.gradients(found)
         if not self.form.startswith("jac_"):
             return turn.outputs(found)
         if not turn.axis or self.count is None:
@@ -217,17 +223,22 @@ class Pieces:
         if not isinstance(found, Mapping):
             return self._placed(total, found, rows, count)
         parts = total if total is not None else dict.fromkeys(found)
-        apart = self._apart(found)
-        return {
-            n: self._placed(parts[n], f, rows, count) if n in apart else _sum(parts[n], f)
-            for n, f in found.items()
-        }
+        result: dict[Any, Any] = {}
+        for key, value in found.items():
+            if self._is_apart(key):
+                result[key] = self._placed(parts[key], value, rows, count)
+            elif isinstance(key, tuple) and key[::-1] in result and key != key[::-1]:
+                result[key] = value if parts[key] is None else parts[key]  # a view: it is added to
+            else:
+                result[key] = _sum(parts[key], value)
+        return result
 
-    def _apart(self, found: Mapping[str, Any]) -> set[str]:
-        """Return the arrays whose gradients have a row for each sample."""
+    def _is_apart(self, key: Any) -> bool:
+        """Whether the gradient by an array, or by a pair of them, has a row for each sample."""
         if self.form == "vjp_per_sample" or self.options.get("per_sample"):
-            return set(found)
-        return {a.name for a in self.layer.forms.program.arrays if a.batched}
+            return True
+        names = key if isinstance(key, tuple) else (key,)
+        return any(a.batched for a in self.layer.forms.program.arrays if a.name in names)
 
     def _placed(self, total: Any, found: Any, rows: Rows, count: int) -> Any:
         """Return an array of all samples in which some are filled in."""

@@ -20,6 +20,7 @@ from symgrad import build as building
 from symgrad.arguments import read_arguments
 from symgrad.bound import Bound
 from symgrad.chunks import in_pieces
+from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, ShapeError, similar
 from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
@@ -28,6 +29,7 @@ from symgrad.generation.publics import form_names, own_name
 from symgrad.generation.publics_twice import hessian_functions
 from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
+from symgrad.parts import region
 from symgrad.passes import Pass
 from symgrad.planning import Planning
 from symgrad.products.sides import Factored
@@ -73,7 +75,7 @@ class Compiled(Selecting, SecondOrder, Planning):
     def __post_init__(self) -> None:
         """Look up once what every call needs."""
         program = self.forms.program
-        self.turn = Turn(program, self.batch_axis)
+        self.turn = Turn(program, self.batch_axis, self.forms.derivation.selection)
         self.room = Room(self.forms, self.wrt, self.module)
         inputs = {a.name for a in program.arrays if a.role == "input"}
         self._batched = any(a.batched for a in program.arrays)
@@ -165,7 +167,10 @@ class Compiled(Selecting, SecondOrder, Planning):
         shape = np.shape(value)
         own = shape[len(shape) - len(array.axes) :]
         alone = replace(array, role="param")
-        return self.placing(name, sizes(replace(self.forms.program, arrays=(alone,)), {name: own}))
+        sizes(replace(self.forms.program, arrays=(alone,)), {name: own})  # refuses what is none
+        part = self.forms.derivation.selection.region(name)
+        alone = replace(alone, axes=tuple(map(Dim.of, own)))  # h*d tells neither h nor d
+        return Placing(self.name, alone, part and region(alone, part.items, str), {})
 
     @within_memory
     @in_pieces

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symgrad.program import Affine, Definition, Delta, Index, Position, Program, Term
+from symgrad.dims import Dim
+from symgrad.program import Affine, Array, Definition, Delta, Index, Position, Program, Term
 from symgrad.region import Region
 
 
@@ -29,6 +30,11 @@ class Selection:
     def region(self, name: str) -> Region | None:
         """Return the part of an array that is selected, None if all of it is."""
         return next((r for r in self.regions if r.array == name), None)
+
+    def axes(self, array: Array) -> tuple[Dim, ...]:
+        """Return the axes that results have for an array: its part's, or all where it is filled."""
+        region = None if self.filled else self.region(array.name)
+        return array.axes if region is None else region.axes
 
     @property
     def active(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.compiled import Compiled
+from symgrad.costs.plan import Plan
 from symgrad.errors import ArgumentError, SelectionError, similar
 from symgrad.jacobians import Jacobians
 from symgrad.program import Program
@@ -139,6 +140,13 @@ class Grouped:
             self._known(group)
         found = self.jacobian(*args, **kwargs)
         return {group: found[group].jvp(tangents.get(group, {})) for group in self.groups}
+
+    def plan(self, /, *args: Any, **kwargs: Any) -> Plan:
+        """Return what the forms of all groups together cost, see `Compiled.plan`.
+
+        A group alone costs what `grouped[group].plan(...)` says.
+        """
+        return self.compiled.plan(*args, **kwargs)
 
     def _split(self, found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return results by group; one that two groups have is a copy in the second."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.chunks import in_pieces
 from symgrad.errors import ArgumentError
 from symgrad.form import Structured
 from symgrad.generation.publics import own_name
@@ -39,6 +40,7 @@ class SecondOrder:
         return _second_derivatives(self, own_copies(arrays), keywords)
 
     @within_memory
+    @in_pieces
     def hvp(self: Any, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return {θ: Σ_b Σ_out u · Σ_φ ∂²y/∂θ∂φ t_φ, `[*p]`}; inputs keep their batch axis.
 
@@ -49,6 +51,7 @@ class SecondOrder:
         return _second_derivatives(self, arrays, keywords).hvp(*extra)
 
     @within_memory
+    @in_pieces
     def hessian_sum(self: Any, /, *args: Any, **kwargs: Any) -> dict[tuple[str, ...], Any]:
         """Return {(θ, φ): Σ_b Σ_out u · ∂²y/∂θ∂φ, `[*p, *q]`}; the last argument is u `[B, *out]`.
 
@@ -56,7 +59,6 @@ class SecondOrder:
         """
         arrays, keywords, extra = self._bind("hessian_sum", args, kwargs, ("u",))
         return _second_derivatives(self, arrays, keywords).sum(*extra)
-
 
     def _second_form(self: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Return what the module's `hess_θ_φ` does, of arrays with the batch axis anywhere."""
@@ -100,7 +102,6 @@ class _Call:
 
     def __init__(self, jac: Compiled, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         self.jac, self.arrays, self.keywords = jac, arrays, keywords
-        self.axes = {a.name: len(a.axes) for a in jac.forms.program.arrays}
         self.inputs = {a.name for a in jac.forms.program.arrays if a.role == "input"}
         self.several = len(jac.forms.program.outputs) > 1
         jac.checked(arrays, keywords)  # mistakes are told now, before anything is asked for
@@ -153,9 +154,7 @@ class _Call:
         turn, wrt = self.jac.turn, self.jac.wrt
         form = self.jac.module.hessian_sum
         found = turn.run(form, *self.arrays, turn.vectors(u), **self.keywords)
-        return {
-            (a, b): turn.placed(found[a, b], self.axes[a] + self.axes[b]) for a in wrt for b in wrt
-        }
+        return turn.second({(a, b): found[a, b] for a in wrt for b in wrt})
 
     def _require_selected(self, tangents: object) -> None:
         wrt = self.jac.wrt

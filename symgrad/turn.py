@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.batch import inserted, inward, outward
+from symgrad.derivation import Selection
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.program import BATCH, Index, Program
 
@@ -23,6 +24,7 @@ class Turn:
 
     program: Program
     axis: int
+    selection: Selection = Selection(())
 
     def arguments(self, layer: str, given: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the batch axis of inputs first.
@@ -58,7 +60,8 @@ class Turn:
         """Return tangents with the batch axis of inputs first."""
         if not self.axis or not isinstance(given, Mapping):
             return given
-        ranks = {a.name: len(a.axes) for a in self.program.arrays if a.batched}
+        batched = [a for a in self.program.arrays if a.batched]
+        ranks = {a.name: len(self.selection.axes(a)) for a in batched}
         return {n: self._inward(t, ranks[n]) if n in ranks else t for n, t in given.items()}
 
     def outputs(self, value: Any) -> Any:
@@ -78,8 +81,17 @@ class Turn:
         """Return gradients as callers want them: some have a batch axis."""
         if not self.axis:
             return dict(found)
-        ranks = {a.name: len(a.axes) for a in self.program.arrays}
-        return {n: self.placed(g, ranks[n]) for n, g in found.items()}
+        return {n: self.placed(g, self.rank(n)) for n, g in found.items()}
+
+    def second(self, found: Mapping[tuple[str, ...], Any]) -> dict[tuple[str, ...], Any]:
+        """Return sums of second derivatives, by pairs, as callers want them."""
+        return {pair: self.placed(h, sum(map(self.rank, pair))) for pair, h in found.items()}
+
+    def rank(self, name: str) -> int:
+        """Return how many axes what is selected of an array has in one sample."""
+        array = self.program.array(name)
+        assert array is not None
+        return len(self.selection.axes(array))
 
     def run(self, form: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call the module; say that its errors speak of arrays with the batch axis first."""

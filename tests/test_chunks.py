@@ -176,6 +176,29 @@ def test_pieces_keep_the_batch_axis_where_it_is(name, axis):
         same(out, jac.jac_W(**arrays), 1)
 
 
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("name", ["dense", "two", "tied", "embedding", "consts", "params_only"])
+def test_pieces_of_second_derivatives_are_the_whole(name, size, axis):
+    one = sample(name, batch=5, order=2)
+    jac = replace(one.jac, batch_axis=axis)
+    table = {a.name: a.batched for a in jac.forms.program.arrays}
+
+    def moved(arrays):
+        return {n: outward(a, (0,), axis) if table[n] else a for n, a in arrays.items()}
+
+    arrays = moved(one.arrays).values()
+    u = one.given(tuple(outward(v, (0,), axis) if one.batched else v for v in one.random_u()))
+    tangents = moved(one.tangents())
+    for form, last in (("hvp", (u, tangents)), ("hessian_sum", (u,))):
+        run = getattr(jac, form)
+        whole = run(*arrays, *last)
+        for limit in ({"chunk": size}, {"memory_limit": "1GB"}):
+            found = run(*arrays, *last, **limit)
+            assert list(found) == list(whole)
+            same(found, whole, 5)
+
+
 def test_what_numpy_cannot_read_is_refused_as_without_pieces(layers):
     class Unreadable:
         def __array__(self, dtype=None, copy=None):

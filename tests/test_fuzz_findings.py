@@ -63,6 +63,8 @@ FINDINGS = {
         "w: input[5, 4]\nx: input[2]\nv: input[2]\ny[q, i] = softmax(w[4])[:2] * x[q] + v[i]\n",
     "a part of a softmax can be gathered from":
         "t: index(n)[3]\nx: input[n]\ny = softmax(x)[::-1][t]\n",
+    "rows that several samples gather are added up":
+        "t: index(2)\nE: param[2, d]\nW: param[m, d]\ny = W @ E[t]\n",
     "a sum of zeros can be read": "w: input[2]\nh = w @ zeros((2, 2)) @ w\n",
     "one Jacobian is read only when all its terms are added":
         "b: param[3, n, 3]\nW: param[3]\nU: param[3]\n"

@@ -132,6 +132,15 @@ def test_groups_are_validated_and_checked():
     assert sg.check(jac).ok
 
 
+def test_groups_have_the_plan_of_all_their_arrays():
+    text = "x: input[n]\nW: param[m, n]\nb: param[m]\ny = tanh(W @ x + b)"
+    jac = unvalidated(text, groups={"slow": "W", "fast": "b"})
+    whole = unvalidated(text)
+    assert str(jac.plan(3, {"m": 2})) == str(whole.plan(3, {"m": 2}))
+    assert str(sg.plan(jac, batch=3)) == str(whole.plan(3))
+    assert list(jac["slow"].plan()) == list(whole.select("W").plan())
+
+
 def test_two_optimizers_alternate_on_selections_of_one_module():
     """Least squares by turns: both selections come from one module, and neither compiles.
 

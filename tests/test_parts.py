@@ -498,6 +498,16 @@ def test_parts_are_taken_out_of_arrays_and_put_back():
     np.testing.assert_array_equal(J["b"].scatter(step["b"]), step["b"])
 
 
+def test_an_array_whose_size_alone_tells_no_dim_has_parts_too():
+    text = "x: input[h]\nz: input[d]\nW: param[h*d]\ny = sum(x) * sum(z) * W"
+    jac = compiled(text, {"W": np.s_[1:-1]})
+    W = np.arange(6.0)
+    np.testing.assert_array_equal(jac.take({"W": W})["W"], W[1:-1])
+    np.testing.assert_array_equal(jac.scatter({"W": np.zeros(4)}, {"W": W})["W"], [0] * 5 + [5])
+    with pytest.raises(SelectionError, match="W"):
+        compiled(text, {"W": np.s_[4:]}).take({"W": W[:3]})
+
+
 def test_what_cannot_be_scattered_is_refused():
     jac = compiled(DENSE, {"W": np.s_[1:]})
     J = jac.jacobian(np.ones((2, 4)), np.ones((3, 4)), np.ones(3))

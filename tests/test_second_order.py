@@ -475,3 +475,48 @@ def test_every_format_holds_second_derivatives():
     assert "<msup><mi>∂</mi><mn>2</mn></msup>" in d.html()
     assert r"\partial^2" in d.tex()
     assert r"\partial^2" in d.markdown()
+
+
+@pytest.mark.parametrize("part", [np.s_[1], np.s_[1, 0], np.s_[1:, [0, -1]], np.s_[:, 2]])
+def test_second_derivatives_of_a_part_have_its_axes(part):
+    parts = {"W": part, "b": [0, -1], "x": True}
+    jac, whole = compiled(DENSE, parts, order=2), compiled(DENSE, "all", order=2)
+    arrays = list(arrays_for(whole, 3).values())
+    u = np.random.default_rng(0).normal(size=(3, SIZES["m"]))
+    H = jac.hessian(*arrays)
+    sums, every = jac.hessian_sum(*arrays, u), whole.hessian_sum(*arrays, u)
+    places = {"W": (part,) if not isinstance(part, tuple) else part, "b": ([0, -1],)}
+    W, b = places["W"], places["b"]
+    square = every["W", "W"][W]  # [*part, m, n]
+    lead = square.ndim - 2
+    taken = np.array([row[W] for row in square.reshape(-1, *square.shape[lead:])])
+    close(sums["W", "W"], taken.reshape(sums["W", "W"].shape))
+    mixed = every["W", "b"][W][..., b[0]]
+    close(sums["W", "b"], mixed)
+    close(H["W", "b"].sum(u), mixed)
+    close(sums["b", "W"], np.moveaxis(mixed, -1, 0))
+    close(H["b", "W"].sum(u), sums["b", "W"])
+    close(sums["x", "W"], np.moveaxis(sums["W", "x"], -1, 1))
+    found = jac.module.hessian(*arrays)
+    close(found["b", "W"], H["b", "W"].dense())
+
+
+@pytest.mark.parametrize("part", [np.s_[0], np.s_[0, 1], np.s_[1:]])
+def test_parts_of_inputs_keep_the_batch_axis_where_it_was_asked_for(part):
+    text = "x: input[n, m]\nw: param[n]\ny = tanh(w[:, None] * x) @ x.T"
+    first, last = (
+        compiled(text, {"x": part, "w": True}, order=2, batch_axis=axis) for axis in (0, -1)
+    )
+    rng = np.random.default_rng(0)
+    x, w, u = rng.normal(size=(5, 2, 3)), rng.normal(size=2), rng.normal(size=(5, 2, 2))
+    moved = [np.moveaxis(x, 0, -1), w, np.moveaxis(u, 0, -1)]
+    tangents = {"x": rng.normal(size=first.vjp(x, w, u)["x"].shape), "w": rng.normal(size=2)}
+    turned = {"x": np.moveaxis(tangents["x"], 0, -1), "w": tangents["w"]}
+    close(last.vjp(*moved)["x"], np.moveaxis(first.vjp(x, w, u)["x"], 0, -1))
+    close(last.jvp(*moved[:2], turned), np.moveaxis(first.jvp(x, w, tangents), 0, -1))
+    pushed, expected = last.hvp(*moved, turned), first.hvp(x, w, u, tangents)
+    close(pushed["w"], expected["w"])
+    close(pushed["x"], np.moveaxis(expected["x"], 0, -1))
+    sums, theirs = last.hessian_sum(*moved), first.hessian_sum(x, w, u)
+    for pair, found in sums.items():
+        close(found, np.moveaxis(theirs[pair], 0, -1) if "x" in pair else theirs[pair])

@@ -325,9 +325,7 @@ class Publics:
         for name in self.forms.derivation.selection.names:
             array = next(a for a in self.arrays if a.name == name)
             single = "single" if array.batched else "False"
-            selection = self.forms.derivation.selection
-            region = None if selection.filled else selection.region(name)
-            part = array if region is None else replace(array, axes=region.axes)
+            part = replace(array, axes=self.forms.derivation.selection.axes(array))
             entries.append(f'    "{name}": ({self.array_shape(part)}, {single}),')
         return ["expected = {", *entries, "}", f"t = _tangents({tangents}, dtype, expected)"]
 

@@ -141,11 +141,15 @@ class _Twice:
                 key, turned = _keys((*first, one, other)), _keys((*first, other, one))
                 text = values.get((one, other))
                 if text is None:
-                    p, q = len(self.array(other).axes), len(self.array(one).axes)
+                    p, q = self.rank(other), self.rank(one)
                     text = f"found[{turned}]"
                     text = f"_exchanged({text}, {p}, {q})" if p and q else text
                 lines.append(f"found[{key}] = {text}")
         return lines
+
+    def rank(self, name: str) -> int:
+        """Return how many axes what is selected of an array has."""
+        return len(self.forms.derivation.selection.axes(self.array(name)))
 
     def array(self, name: str) -> Array:
         """Return a declared array."""
