@@ -131,6 +131,16 @@ def test_an_absent_peer_is_named_with_the_reason(monkeypatch):
     ]
 
 
+@pytest.mark.filterwarnings("ignore:NUMBA_DISABLE_JIT:RuntimeWarning")
+def test_a_framework_that_a_workload_leaves_out_is_named_with_the_reason():
+    (workload,) = chosen(["W13"])
+    rows, _ = peers.measure(
+        [replace(workload, without={"torch.func": "left out here"})], quick=True, seconds=0
+    )
+    (row,) = (row for row in rows if row.peer.startswith("torch.func"))
+    assert row.seconds is None and row.reason == "left out here"
+
+
 def test_the_limit_writes_every_entry_of_arrays_of_any_length():
     for dtype in (np.float64, np.float32):
         arrays = [np.zeros(size, dtype)[start:] for size in (3, 70, 1003) for start in (0, 1, 3)]
