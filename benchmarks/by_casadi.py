@@ -1,7 +1,8 @@
 """CasADi: Jacobians of an expression graph of one sample, mapped over the batch.
 
 Setting, Quantity -> {name of the way: Run}
-Its matrices are sparse and stand column by column; vectors are rows here.
+Its matrices stand column by column; vectors are rows here. Results go through its buffers: a
+conversion of its own matrices to numpy's takes a thousand times as long as what they hold.
 """
 
 from __future__ import annotations
@@ -34,27 +35,30 @@ def ways(setting: Setting, quantity: Quantity) -> dict[str, Run]:
 
 
 def dense(setting: Setting) -> Run:
-    """All rows of all samples at once, made dense and brought into our order."""
+    """All rows of all samples at once, dense, written by CasADi into an array of numpy's."""
     casadi = import_module("casadi")
     rows = len(setting.arrays[setting.inputs[0]])
     symbols = {n: symbol(casadi, setting, n) for n in setting.arrays}
     has = SimpleNamespace(tanh=casadi.tanh, exp=casadi.exp, log=casadi.log)
     has.sigmoid = lambda z: 1 / (1 + casadi.exp(-z))
     y = setting.workload.sample(has, symbols)
-    columns = [casadi.jacobian(y, symbols[n]) for n in setting.selected]
+    columns = [casadi.densify(casadi.jacobian(y, symbols[n])) for n in setting.selected]
     one = casadi.Function("one", list(symbols.values()), columns)
     shared = [k for k, n in enumerate(setting.arrays) if n not in setting.inputs]
     mapped = one.map("mapped", "thread", rows, shared, [], {"n_threads": cores()})
+    buffer, evaluate = mapped.buffer()
     given = [laid_out(setting, n) for n in setting.arrays]
-    out = y.shape[1]
+    for place, array in enumerate(given):
+        buffer.set_arg(place, memoryview(array))
+    shapes = [(rows, *reversed(setting.arrays[n].shape), y.shape[1]) for n in setting.selected]
+    results = [np.empty(shape) for shape in shapes]
+    for place, array in enumerate(results):
+        buffer.set_res(place, memoryview(array))
 
-    def run() -> Arrays:
-        found = mapped(*given)
-        parts = found if isinstance(found, tuple) else (found,)
-        return {
-            n: reordered(part.full(), rows, out, setting, n)
-            for n, part in zip(setting.selected, parts, strict=True)
-        }
+    def run(_alive: object = (given, buffer)) -> Arrays:
+        evaluate()
+        found = zip(setting.selected, results, strict=True)
+        return {n: reordered(array, setting, n) for n, array in found}
 
     return Run(run, dict)
 
@@ -66,17 +70,13 @@ def symbol(casadi: Any, setting: Setting, name: str) -> Any:
 
 
 def laid_out(setting: Setting, name: str) -> np.ndarray:
-    """Return an array as CasADi takes it: samples side by side."""
+    """Return an array as CasADi has it in memory: column by column, sample after sample."""
     array = setting.arrays[name]
-    if name in setting.inputs:
-        return array.reshape(1, -1)
-    return np.atleast_2d(array)
+    return np.array(array if name in setting.inputs else array.T, order="C")
 
 
-def reordered(matrix: np.ndarray, rows: int, out: int, setting: Setting, name: str) -> np.ndarray:
-    """Return `[B, *out, *p]` of `[out, B·p]`, whose p goes column by column."""
-    shape = setting.arrays[name].shape
-    apart = matrix.reshape(out, rows, *reversed(shape))
-    own = tuple(range(apart.ndim - 1, 1, -1))
-    found = apart.transpose(1, 0, *own)
-    return found if setting.outs[name].ndim == found.ndim else found[:, 0]
+def reordered(found: np.ndarray, setting: Setting, name: str) -> np.ndarray:
+    """Return the view `[B, *out, *p]` of `[B, *p reversed, out]`."""
+    own = tuple(range(found.ndim - 2, 0, -1))
+    view = found.transpose(0, found.ndim - 1, *own)
+    return view if setting.outs[name].ndim == view.ndim else view[:, 0]

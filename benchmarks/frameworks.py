@@ -58,12 +58,14 @@ def framework(name: str) -> Framework:
     torch = import_module("torch")
     torch.set_num_threads(cores())
     compiled = name == "torch.compile"
+    if compiled:
+        torch.compiler.reset()  # or what is compiled for the ninth time is run as it is, silently
     return Framework(
         name,
         has_of_torch(torch),
         torch.func,
         torch.tensor,
-        (lambda f: torch.compile(f, dynamic=False)) if compiled else (lambda f: f),
+        (lambda f: torch.compile(f, dynamic=False, fullgraph=True)) if compiled else (lambda f: f),
         lambda found: found,
     )
 
@@ -84,20 +86,21 @@ def has_of_torch(torch: Any) -> Any:
 def _jax() -> Framework:
     jax = import_module("jax")
     jax.config.update("jax_enable_x64", True)
-    jnp = jax.numpy
+    jnp, lax, nn = (import_module(f"jax.{name}") for name in ("numpy", "lax", "nn"))
+    special = import_module("jax.scipy.special")
 
     def conv1d(x: Any, K: Any) -> Any:
         alone = x[None] if x.ndim == 2 else x
         layout = ("NCH", "OIH", "NCH")
-        found = jax.lax.conv_general_dilated(alone, K, (1,), "VALID", dimension_numbers=layout)
+        found = lax.conv_general_dilated(alone, K, (1,), "VALID", dimension_numbers=layout)
         return found[0] if x.ndim == 2 else found
 
     names = "tanh exp log sqrt stack logaddexp".split()
     has = SimpleNamespace(
         **{n: getattr(jnp, n) for n in names},
-        sigmoid=jax.nn.sigmoid,
-        softmax=lambda z: jax.nn.softmax(z, -1),
-        logsumexp=lambda z: jax.scipy.special.logsumexp(z, -1),
+        sigmoid=nn.sigmoid,
+        softmax=lambda z: nn.softmax(z, -1),
+        logsumexp=lambda z: special.logsumexp(z, -1),
         mean=lambda z: jnp.mean(z, -1, keepdims=True),
         zeros_like=jnp.zeros_like,
         conv1d=conv1d,
@@ -109,11 +112,11 @@ def ways(one: Framework, setting: Setting, quantity: Quantity) -> dict[str, Run]
     """Return the ways in which a framework computes a quantity; none for its own forms."""
     arrays = {n: one.array(a) for n, a in setting.arrays.items()}
     p = {n: arrays[n] for n in setting.selected}
-    x = {n: arrays[n] for n in setting.inputs}
-    rest = {n: a for n, a in arrays.items() if n not in p and n not in x}
+    # everything is an argument: of what a compiler is told as a constant it makes the result
+    x = {n: a for n, a in arrays.items() if n not in p}
 
     def sample(p: Tree, x: Tree) -> Tree:
-        return setting.workload.sample(one.has, {**rest, **p, **x})
+        return setting.workload.sample(one.has, {**p, **x})
 
     runs = {}
     for way, make in WAYS.get(quantity.form, {}).items():
@@ -151,7 +154,11 @@ Function = Callable[[Tree, Tree], Tree]
 def jacobian(one: Framework, setting: Setting, sample: Function) -> Function:
     """Every sample's Jacobian by its rows."""
     rows = one.transform.jacrev(sample)
-    return one.transform.vmap(rows, (None, 0)) if setting.batched else rows
+    if not setting.batched:
+        return rows
+    others = [n for n in setting.arrays if n not in setting.selected]
+    axes = {n: 0 if n in setting.inputs else None for n in others}
+    return one.transform.vmap(rows, (None, axes))
 
 
 def pushed(one: Framework, setting: Setting, sample: Function) -> Function | None:

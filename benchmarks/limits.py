@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 import numba
@@ -22,41 +22,43 @@ VALUE = 1.5
 LINE = 64
 """Bytes of a cache line, and of a store."""
 
-HAND_OUT = 1 << 22
-"""Bytes below which a second thread costs more than it writes."""
-
 
 def filling(arrays: Sequence[np.ndarray]) -> tuple[str, Callable[[], object]]:
     """Return what writes VALUE into all bytes of contiguous arrays, and what it is called.
 
-    Stores go past the caches where numba compiles; a pair of threads shares large arrays.
+    Stores go past the caches where numba compiles; one thread writes or all do, as is faster here.
     """
     store = stores()
     if store is None:
         return "np.fill", lambda: [array.fill(VALUE) for array in arrays]
-    pool, count = _pool(), cores()
+    spans = [_lines(array.reshape(-1)) for array in arrays]
+    pool = _pool()
 
-    def fill() -> None:
-        for array in arrays:
-            flat = array.reshape(-1)
-            head = min(flat.size, -flat.ctypes.data % LINE // flat.itemsize)
-            step = LINE // flat.itemsize
-            lines = (flat.size - head) // step
-            flat[:head] = VALUE
-            flat[head + lines * step :] = VALUE
-            begin = flat.ctypes.data + head * flat.itemsize
-            pattern = np.full(1, VALUE, flat.dtype).tobytes() * (8 // flat.itemsize)
-            bits = int(np.frombuffer(pattern, np.int64)[0])
-            if lines * LINE < HAND_OUT:
+    def fill(threads: int) -> None:
+        for ends, begin, lines, bits in spans:
+            for end in ends:
+                end.fill(VALUE)
+            if threads == 1:
                 store(begin, lines, bits)
                 continue
-            cuts = [lines * k // count for k in range(count + 1)]
-            pieces = pairwise(cuts)
-            done = [pool.submit(store, begin + a * LINE, b - a, bits) for a, b in pieces]
+            cuts = [lines * k // threads for k in range(threads + 1)]
+            done = [pool.submit(store, begin + a * LINE, b - a, bits) for a, b in pairwise(cuts)]
             for piece in done:
                 piece.result()
 
-    return "non-temporal fill", fill
+    best = min((1, cores()), key=lambda threads: timed(partial(fill, threads), 0))
+    name = "non-temporal fill" + (f" by {best} threads" if best > 1 else "")
+    return name, partial(fill, best)
+
+
+def _lines(flat: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], int, int, int]:
+    """Return both ends outside whole cache lines, and the address, number and bits of the lines."""
+    head = min(flat.size, -flat.ctypes.data % LINE // flat.itemsize)
+    step = LINE // flat.itemsize
+    lines = (flat.size - head) // step
+    pattern = np.full(8 // flat.itemsize, VALUE, flat.dtype)
+    begin = flat.ctypes.data + head * flat.itemsize
+    return (flat[:head], flat[head + lines * step :]), begin, lines, int(pattern.view(np.int64)[0])
 
 
 @cache

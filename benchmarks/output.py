@@ -17,6 +17,9 @@ from rich.table import Table
 from benchmarks.peers import NO_FORM, Row, Verdict, absences
 from benchmarks.series import Curve
 
+COLOURS, MARKERS = 10, "os^D"
+"""After so many peers colours come again, with another marker."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -132,10 +135,11 @@ def ratios(axes: Any, report: Report) -> None:
     """Draw how many times our time each peer takes."""
     there = [row for row in report.rows if row.times is not None and row.peer != "symgrad"]
     asked = list(dict.fromkeys((row.workload, row.quantity) for row in there))
-    for peer in dict.fromkeys(row.peer for row in there):
+    for place, peer in enumerate(dict.fromkeys(row.peer for row in there)):
         own = [row for row in there if row.peer == peer]
         at = [asked.index((row.workload, row.quantity)) for row in own]
-        axes.semilogy(at, [row.times for row in own], "o", label=peer)
+        marker = MARKERS[place // COLOURS % len(MARKERS)]
+        axes.semilogy(at, [row.times for row in own], marker, label=peer)
     axes.axhline(1, color="black")
     labels = [f"{workload}\n{quantity}" for workload, quantity in asked]
     axes.set_xticks(range(len(asked)), labels, rotation=90, fontsize="xx-small")

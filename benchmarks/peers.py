@@ -127,7 +127,7 @@ def others(
     else:
         reasons[BY_HAND] = "none was written"
     for name in ("torch.func", "torch.compile", "jax"):
-        why = frameworks.absent(name, quick=quick)
+        why = placed.workload.without.get(name) or frameworks.absent(name, quick=quick)
         if why:
             reasons[name] = why
         else:

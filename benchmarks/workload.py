@@ -75,7 +75,8 @@ class Quantity:
 class Workload:
     """A layer at certain sizes (`B` are the samples; without it a single sample is passed).
 
-    `small` are sizes for a quick run where those of `shrunk` do not fit each other.
+    `small` are sizes for a quick run where those of `shrunk` do not fit each other; `without` are
+    frameworks that are left out, with the reason.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Workload:
     network: Network | None = None
     small: Mapping[str, int] | None = None
     dtype: str = "float64"
+    without: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

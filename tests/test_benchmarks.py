@@ -12,7 +12,17 @@ import pytest
 from rich.console import Console
 
 from benchmarks import __main__ as command
-from benchmarks import by_backpack, by_casadi, frameworks, machine, ours, output, peers, series
+from benchmarks import (
+    by_backpack,
+    by_casadi,
+    frameworks,
+    limits,
+    machine,
+    ours,
+    output,
+    peers,
+    series,
+)
 from benchmarks.limits import VALUE, filling
 from benchmarks.timing import side_by_side
 from benchmarks.workload import BY_HAND, FRAMEWORKS, LIMIT, OURS, YARDSTICK, Target, setting
@@ -121,6 +131,16 @@ def test_an_absent_peer_is_named_with_the_reason(monkeypatch):
     ]
 
 
+@pytest.mark.filterwarnings("ignore:NUMBA_DISABLE_JIT:RuntimeWarning")
+def test_a_framework_that_a_workload_leaves_out_is_named_with_the_reason():
+    (workload,) = chosen(["W13"])
+    rows, _ = peers.measure(
+        [replace(workload, without={"torch.func": "left out here"})], quick=True, seconds=0
+    )
+    (row,) = (row for row in rows if row.peer.startswith("torch.func"))
+    assert row.seconds is None and row.reason == "left out here"
+
+
 def test_the_limit_writes_every_entry_of_arrays_of_any_length():
     for dtype in (np.float64, np.float32):
         arrays = [np.zeros(size, dtype)[start:] for size in (3, 70, 1003) for start in (0, 1, 3)]
@@ -129,18 +149,18 @@ def test_the_limit_writes_every_entry_of_arrays_of_any_length():
         assert all((array == VALUE).all() for array in arrays)
 
 
-def test_the_compiled_limit_writes_every_entry_too(monkeypatch):
-    from benchmarks import limits
-
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_compiled_limit_writes_every_entry_too(threads, monkeypatch):
     monkeypatch.setattr(numba.config, "DISABLE_JIT", False)
+    monkeypatch.setattr(limits, "cores", lambda: threads)
+    monkeypatch.setattr(limits, "timed", lambda call, seconds: -call.args[0])
     limits.stores.cache_clear()
-    monkeypatch.setattr(limits, "HAND_OUT", 1 << 12)
     try:
         for dtype in (np.float64, np.float32):
             arrays = [np.zeros(s, dtype)[k:] for s in (3, 70, 1003, 5001) for k in (0, 1, 3)]
             name, fill = filling(arrays)
             fill()
-            assert name == "non-temporal fill"
+            assert name == "non-temporal fill" + (" by 3 threads" if threads > 1 else "")
             assert all((array == VALUE).all() for array in arrays)
     finally:
         limits.stores.cache_clear()
