@@ -18,7 +18,6 @@ from symgrad.algebra.sweep import Sweep, depends
 from symgrad.algebra.terms import outputs_first, tie
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.derive import sweep_back
-from symgrad.dims import Dim
 from symgrad.errors import InternalError
 from symgrad.program import (
     Access,
@@ -109,8 +108,7 @@ class Twice:
     def ordered(self, output: str, parameter: str, beside: str) -> Jacobian:
         """Return the derivative by `beside` of the one by `parameter`, as products of arrays."""
         jacobian = self.first.jacobian(output, parameter)
-        dims = self.axes(beside)
-        theta = tuple(self.supply.fresh("ijklpqrstuvw"[n % 12], d) for n, d in enumerate(dims))
+        theta = self.axes(beside)
         every = (*jacobian.theta, *theta)
         terms = []
         for old in jacobian.terms:
@@ -124,12 +122,17 @@ class Twice:
             output, parameter, jacobian.out, every, tuple(terms), at, beside=beside, split=split
         )
 
-    def axes(self, name: str) -> tuple[Dim, ...]:
-        """Return the axes of a selected array, or of the part that is selected of it."""
+    def axes(self, name: str) -> tuple[Index, ...]:
+        """Return indices of a selected array, or of the part that is selected of it."""
         region, array = self.first.selection.region(name), self.program.array(name)
         if array is None:
             raise InternalError(f"no array {name}")
-        return array.axes if region is None else region.axes
+        dims = array.axes if region is None else region.axes
+        whole = range(len(dims)) if region is None else region.whole(array)
+        return tuple(
+            self.supply.fresh("ijklpqrstuvw"[n % 12], d, partial=n not in whole)
+            for n, d in enumerate(dims)
+        )
 
     def places(
         self, jacobian: Jacobian, beside: str, theta: Sequence[Index]

@@ -364,7 +364,11 @@ def _placed(
                 if isinstance(there, Lookup) and (along is None or not along.partial):
                     continue  # data may name a place twice: those are added one by one
                 known = delta.inside and here is delta.left
-                if known or isinstance(there, Lookup) or holds(Guard(there, bare.dim)):
+                if isinstance(there, Lookup):
+                    known = known or not bare.partial  # a place in all of the axis
+                elif not known:
+                    known = holds(Guard(there, bare.dim))
+                if known:
                     at[bare] = there
                     break
         else:

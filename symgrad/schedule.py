@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from typing import Literal, Union
 
 from symgrad.dims import Dim
-from symgrad.program import Access, Affine, Definition, Index, Lookup, Position, Scalar
+from symgrad.program import (
+    Access,
+    Affine,
+    Definition,
+    Index,
+    Lookup,
+    Position,
+    Scalar,
+    arrays_of,
+    reads,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +208,20 @@ def written_by(step: Step) -> tuple[str, ...]:
             return tuple(d.name for d in step.definitions)
         case Walk():
             return tuple(dict.fromkeys(n for inner in step.steps for n in written_by(inner)))
+
+
+def read_by(step: Step) -> tuple[str, ...]:
+    """Return the arrays that a step reads, those in which it looks places up among them."""
+    match step:
+        case Kernel():
+            return step.reads
+        case Product():
+            places = [p.array for p in step.target_at if isinstance(p, Lookup)]
+            return (*arrays_of(step.left), *arrays_of(step.right), *places)
+        case Call():
+            return tuple(n for d in step.definitions for n in reads(d))
+        case Walk():
+            return tuple(dict.fromkeys(n for inner in step.steps for n in read_by(inner)))
 
 
 @dataclass(frozen=True, slots=True)

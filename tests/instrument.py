@@ -87,6 +87,10 @@ class Meter:
     def copy(self, array):
         return self.own(array.copy())
 
+    def truth(self, value):
+        """Note the mask that a comparison of arrays makes."""
+        return self.own(value) if isinstance(value, np.ndarray) else value
+
     def item(self, array, key):
         """Read an element or a part; numpy copies what is listed."""
         found = array[key]
@@ -131,6 +135,9 @@ class Numpy(types.SimpleNamespace):
 
     def ones(self, shape, dtype):
         return self.meter.own(np.ones(shape, dtype))
+
+    def where(self, mask, yes, no):
+        return self.meter.own(np.where(mask, yes, no))
 
     def repeat(self, array, count, axis):
         return self.meter.own(np.repeat(array, count, axis))
@@ -179,6 +186,10 @@ class Rewriter(ast.NodeTransformer):
         builder = ast.Attribute(ast.Name("np", ast.Load()), "s_", ast.Load())
         key = ast.Subscript(builder, node.slice, ast.Load())
         return _metered("item", node.value, key)
+
+    def visit_Compare(self, node):
+        self.generic_visit(node)
+        return node if self.inside else _metered("truth", node)
 
     def visit_Call(self, node):
         self.generic_visit(node)

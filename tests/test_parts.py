@@ -432,6 +432,17 @@ def test_with_zeros_every_form_is_that_of_the_part_in_its_place(name):
         np.testing.assert_allclose(ours[theta], expected, **EXACT)
 
 
+@pytest.mark.parametrize("part", [np.s_[::2], np.s_[1:], np.s_[[0, -1]]])
+@pytest.mark.parametrize("name", ["layernorm", "outer", "dense"])
+def test_variances_of_what_is_filled_with_zeros_are_those_of_its_dense_array(name, part):
+    jac = compiled(TEXTS[name], {"x": part}, unselected="zeros")
+    J = jac.jacobian(**arrays_for(jac, 3))["x"]
+    dense = J.dense().reshape(3, -1, J.shape[-1])
+    found = J.functional_variance(0.5)
+    expected = 0.5 * np.einsum("bop,bqp->boq", dense, dense)
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-12)
+
+
 def test_what_is_not_selected_is_there_with_zeros():
     """Zeros have the dtype of the results, and no line but the zeros serves them."""
     jac = sg.compile(DENSE, {"W": np.s_[1:]}, unselected="zeros")

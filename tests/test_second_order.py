@@ -501,6 +501,27 @@ def test_second_derivatives_of_a_part_have_its_axes(part):
     close(found["b", "W"], H["b", "W"].dense())
 
 
+@pytest.mark.parametrize("part", [np.s_[:2, [1, -1]], np.s_[[-1, 0], 1:], np.s_[[0, 2]]])
+@pytest.mark.parametrize("name", ["tied", "shared", "outer", "mlp"])
+def test_second_derivatives_of_places_that_lists_give_stay_inside_the_part(name, part):
+    jac = compiled(TEXTS[name], "params", order=2, name="whole")
+    theta = jac.wrt[0]
+    rank = len(jac.forms.program.array(theta).axes)
+    own = part[:rank] if isinstance(part, tuple) else (part,)
+    some = compiled(TEXTS[name], {theta: own}, order=2, name="some")
+    arrays = list(arrays_for(jac, 3).values())
+    u = np.random.default_rng(0).normal(size=jac.forward(*arrays).shape)
+    every = jac.hessian_sum(*arrays, u)[theta, theta]
+    shape = some.take({theta: arrays[list(jac.forms.program.arrays).index(
+        jac.forms.program.array(theta))]})[theta].shape  # fmt: skip
+    rows = every[own].reshape(-1, *every.shape[rank:])
+    expected = np.array([row[own] for row in rows]).reshape(*shape, *shape)
+    close(some.hessian_sum(*arrays, u)[theta, theta], expected)
+    close(some.hessian(*arrays)[theta, theta].sum(u), expected)
+    t = np.random.default_rng(1).normal(size=shape)
+    close(some.hvp(*arrays, u, {theta: t})[theta], np.tensordot(expected, t, len(shape)))
+
+
 @pytest.mark.parametrize("part", [np.s_[0], np.s_[0, 1], np.s_[1:]])
 def test_parts_of_inputs_keep_the_batch_axis_where_it_was_asked_for(part):
     text = "x: input[n, m]\nw: param[n]\ny = tanh(w[:, None] * x) @ x.T"

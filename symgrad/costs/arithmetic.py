@@ -18,7 +18,7 @@ from symgrad.costs.count import NONE, Count
 from symgrad.costs.points import regions
 from symgrad.dims import ONE, ZERO, Dim
 from symgrad.functions import kernel
-from symgrad.program import Apply, Index, Number, Reduce, Rowwise, Scalar
+from symgrad.program import Apply, Index, Number, Reduce, Rowwise, Scalar, Table
 from symgrad.schedule import Add, For, Let, Node, Row, Store, When
 
 ARITHMETIC = ("add", "sub", "mul", "div")
@@ -53,26 +53,31 @@ STEP = Once(operations=ONE)
 CALL = Once(calls=ONE)
 
 
-def work(nodes: Sequence[Node], loops: tuple[Index, ...] = ()) -> Work:
-    """Return what a loop nest does; `loops` stand around it."""
-    found = list(_points(nodes, loops, ()))
+def work(
+    nodes: Sequence[Node], loops: tuple[Index, ...] = (), tables: Sequence[Table] = ()
+) -> Work:
+    """Return what a loop nest does; `loops` stand around it, `tables` hold places of parts."""
+    found = list(_points(nodes, loops, (), tables))
     operations = Count.sum(operations for operations, _ in found)
     return Work(operations, Count.sum(calls for _, calls in found))
 
 
 def _points(
-    nodes: Sequence[Node], loops: tuple[Index, ...], conditions: tuple[Scalar, ...]
+    nodes: Sequence[Node],
+    loops: tuple[Index, ...],
+    conditions: tuple[Scalar, ...],
+    tables: Sequence[Table],
 ) -> list[tuple[Count, Count]]:
     """Return what each node does, under the loops and conditions around it."""
     found: list[tuple[Count, Count]] = []
     for node in nodes:
         match node:
             case For():
-                found += _points(node.body, (*loops, node.index), conditions)
+                found += _points(node.body, (*loops, node.index), conditions, tables)
             case When():
-                found += _points(node.body, loops, (*conditions, *node.conditions))
+                found += _points(node.body, loops, (*conditions, *node.conditions), tables)
             case _:
-                once, (free, tied) = _leaf(node), regions(loops, conditions)
+                once, (free, tied) = _leaf(node), regions(loops, conditions, tables)
                 found.append(
                     (Count.of(once.operations * free, tied), Count.of(once.calls * free, tied))
                 )

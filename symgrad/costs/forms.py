@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from symgrad.algebra.segments import Record, Run
+from symgrad.algebra.segments import Record, Run, Stage
 from symgrad.costs.count import Count
 from symgrad.costs.spans import Span
 from symgrad.costs.steps import Ledger, Runner, walk_segments
-from symgrad.dims import Dim
+from symgrad.dims import ZERO, Dim
 from symgrad.form import Form, Forms, Structured
-from symgrad.generation.drivers import Drivers
+from symgrad.generation.drivers import Drivers, Shapes
 from symgrad.generation.drivers_twice import of_form, of_sweep_twice
 from symgrad.generation.order import Order
 from symgrad.generation.publics import form_names
 from symgrad.generation.publics_twice import hessian_functions
 from symgrad.generation.segments import run_schedule
-from symgrad.program import BATCH, Array, Definition
+from symgrad.program import BATCH, Array, Definition, Table
+from symgrad.schedule import Schedule, Step, read_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Accounts:
     def of(self, name: str) -> Spent:
         """Return what a form costs."""
         if name not in self._done:
-            ledger = Ledger(self.item)
+            ledger = Ledger(self.item, self.forms.program.tables)
             if self.forms.domain is not None and name != "pull":
                 self._alone(ledger, Order(self.forms.domain.definitions))
             self._entry(name)(ledger)
@@ -144,8 +145,8 @@ class Accounts:
             definition = structured.dense
             if compact and structured.compact is not None:
                 definition = structured.compact
-            ledger.take(ledger.size([i.dim for i in definition.indices]))
-            self._alone(ledger, self.drivers.of_expand(definition))
+            made = ledger.size([i.dim for i in definition.indices])
+            self._alone(ledger, self.drivers.of_expand(definition), made)
         ledger.drop(swept)
 
     def factors(self, ledger: Ledger, blocks: Sequence[Structured], order: Order) -> None:
@@ -159,14 +160,15 @@ class Accounts:
                 else:
                     wanted.add(factor.array)
             wanted |= {lookup.array for lookup in structured.positions}
-        if wanted:
-            self._sweep(ledger, order, blocks).free(wanted)
+        runner = self._sweep(ledger, order, blocks) if wanted else None
         ledger.take(Dim.of(self.item * len(ones)))
+        if runner is not None:
+            runner.free(wanted)
 
     def alone(self, ledger: Ledger, form: Form) -> None:
         """Note a form with a driver of its own."""
-        runner = self._run(ledger, of_form(form))
-        runner.free([result.array for result in form.results])
+        wrt, runner = set(self.wrt), self._run(ledger, of_form(form))
+        runner.free([result.array for result in form.results if wrt.issuperset(result.key)])
 
     def kept(self, ledger: Ledger, order: Order) -> None:
         """Note a pass that structured derivatives keep, their copies of the arrays included."""
@@ -208,13 +210,20 @@ class Accounts:
 
     # ------------------------------------------------------------ parts of forms
 
-    def _run(self, ledger: Ledger, order: Order) -> Runner:
-        """Run the steps of a driver; arrays made elsewhere are there."""
-        schedule = self.drivers.schedule(order)
+    def _run(self, ledger: Ledger, order: Order, made: Dim = ZERO) -> Runner:
+        """Run the steps of a driver into `made` bytes for the caller."""
+        schedule, shapes = self.drivers.scheduled(order)
         buffers = {b.name: b for b in schedule.buffers}
-        runner = Runner(ledger, buffers, dict.fromkeys(order.made))
+        runner = Runner(ledger, buffers, dict.fromkeys(order.made), shapes)
+        runner.count(self._counted(schedule.steps))
+        ledger.take(made)
         runner.run(schedule.steps)
         return runner
+
+    def _counted(self, steps: Sequence[Step], kept: Sequence[str] = ()) -> list[Table]:
+        """Return the tables of places that a driver counts anew: some stand at an axis' end."""
+        read = {name for step in steps for name in read_by(step)} | set(kept)
+        return [t for t in self.forms.program.tables if t.name in read and min(t.values) < 0]
 
     def _apart(
         self, ledger: Ledger, order: Order, wanted: Collection[str], until: int | None = None
@@ -224,15 +233,17 @@ class Accounts:
         `wanted` is read after it; it stops after `until` functions and steps.
         """
         groups, rest, shapes = self.drivers.divided(order, wanted)
-        runner = Runner(ledger, {}, dict.fromkeys(order.made))
+        schedule, axes = self.drivers.planned(rest, shapes)
+        runner = Runner(ledger, {}, dict.fromkeys(order.made), axes)
+        runner.count(self._counted(schedule.steps, order.keep or ()))
         for group in groups[:until]:
             own = Order(group.definitions, order.given, handed=group.wanted)
-            schedule = self.drivers.planned(own, shapes)[0]
-            inner = Runner(ledger, {b.name: b for b in schedule.buffers}, {})
-            inner.run(schedule.steps)
+            made, axes = self.drivers.planned(own, shapes)
+            inner = Runner(ledger, {b.name: b for b in made.buffers}, {}, axes)
+            inner.count(self._counted(made.steps))
+            inner.run(made.steps)
             inner.free(group.wanted)
             runner.receive(inner, group.wanted)
-        schedule = self.drivers.planned(rest, shapes)[0]
         runner.buffers |= {b.name: b for b in schedule.buffers}
         steps = None if until is None else max(until - len(groups), 0)
         runner.run(schedule.steps[:steps])
@@ -249,21 +260,28 @@ class Accounts:
 
     def _staged(self, ledger: Ledger, stages: Record, given: Sequence[Array] = ()) -> Runner:
         """Run a driver that computes things again, stage by stage."""
-        runner = Runner(ledger, {}, {})
+        runner = Runner(ledger, {}, {}, {})
+        batch = self.forms.program.batch
+        found: list[tuple[Stage, Schedule, Shapes]] = []
         for stage, shapes in self.drivers.one_by_one(stages, given):
             if isinstance(stage, Run):
-                self.spans[Span(stage.clock, stage.lag)] = None
-                schedule = run_schedule(stage, self.forms.program.batch, shapes)
-                walk_segments(runner, stage, schedule)
+                found.append((stage, *run_schedule(stage, batch, shapes)))
             else:
-                schedule = self.drivers.schedule(Order(stage, given), shapes)
+                found.append((stage, *self.drivers.scheduled(Order(stage, given), shapes)))
+        runner.count(self._counted([step for _, made, _ in found for step in made.steps]))
+        for stage, schedule, shapes in found:
+            if isinstance(stage, Run):
+                self.spans[Span(stage.clock, stage.lag)] = None
+                walk_segments(runner, stage, schedule, shapes)
+            else:
                 runner.buffers |= {b.name: b for b in schedule.buffers}
+                runner.shapes = shapes
                 runner.run(schedule.steps)
         return runner
 
-    def _alone(self, ledger: Ledger, order: Order) -> None:
-        """Run a driver that leaves nothing but what is made already."""
-        self._run(ledger, order).free(())
+    def _alone(self, ledger: Ledger, order: Order, made: Dim = ZERO) -> None:
+        """Run a driver that leaves nothing but `made` bytes."""
+        self._run(ledger, order, made).free(())
 
     def _sweep(
         self, ledger: Ledger, order: Order, blocks: Sequence[Structured] | None
@@ -280,7 +298,7 @@ class Accounts:
         groups, rest, shapes = self.drivers.divided(order, order.keep or ())
         later = self.drivers.planned(rest, shapes)[0].completed
         completed = [*(group.wanted for group in groups), *later]
-        done = {a.name for a in self.forms.program.arrays}
+        done = set(self.drivers.declared())
         for number, names in enumerate(completed):
             if wanted is not None and wanted <= done:
                 return number, done

@@ -18,9 +18,8 @@ def matrices(accounts: Accounts) -> dict[str, Dim]:
     batch = BATCH if accounts.batched else ONE
     table = {a.name: a for a in program.arrays}
     outs = [volume([i.dim for i in d.indices if i != program.batch]) for d in _outputs(accounts)]
-    jacobians = {s.jacobian.parameter: s.jacobian for s in accounts.forms.structured}
-    axes = {n: [i.dim for i in jacobians[n].theta] for n in accounts.wrt}
-    thetas = [(volume(axes[n]), table[n].batched) for n in accounts.wrt]
+    selection = accounts.forms.derivation.selection
+    thetas = [(volume(selection.axes(table[n])), table[n].batched) for n in accounts.wrt]
     rows = sum(outs, ZERO)
     blocks = [p * q * (batch if a or b else ONE) for p, a in thetas for q, b in thetas]
     diagonal = [p * (batch if apart else ONE) for p, apart in thetas]

@@ -14,8 +14,19 @@ from math import prod
 import numpy as np
 
 from symgrad.bounds import at_least, extremes
+from symgrad.costs.places import tables_of, tried
 from symgrad.dims import ONE, Coefficient, Dim
-from symgrad.program import Affine, Delta, Guard, Index, Lookup, Scalar, affine_of, indices_of
+from symgrad.program import (
+    Affine,
+    Delta,
+    Guard,
+    Index,
+    Lookup,
+    Scalar,
+    Table,
+    affine_of,
+    indices_of,
+)
 
 LARGEST = 2**22
 """Points that are looked at one by one; of a larger box all are counted, as a bound."""
@@ -23,33 +34,47 @@ LARGEST = 2**22
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The points of the box of `indices` where all `conditions` hold; they tie the indices."""
+    """The points of the box of `indices` where all `conditions` hold; they tie the indices.
+
+    All that they look up is in `tables`, or some of it is data if there are none.
+    """
 
     indices: tuple[Index, ...]
     conditions: tuple[Scalar, ...]
+    tables: tuple[Table, ...] = ()
 
     def symbols(self) -> tuple[Dim, bool]:
         """Return twice the number of points, or of those of the box, and whether it is exact.
 
         Twice, since triangles are halves: n (n + 1)/2.
         """
+        lengths = [i.dim.constant for i in self.indices]
+        settled = all(min(t.values) >= 0 for t in self.tables) and None not in lengths
+        if self.tables and settled and self._small([n or 0 for n in lengths]):
+            return Dim.of(2 * tried(self.indices, self.conditions, self.tables, {})), True
         left, sure = _without_data(self)
         found = _counted(left.indices, left.conditions)
         return (2 * _box(left.indices), False) if found is None else (found, sure)
 
     def number(self, sizes: Mapping[str, int]) -> tuple[int, bool]:
         """Return the number of points for given sizes, or a bound, and whether it is exact."""
+        if self.tables and self._small([i.dim.evaluate(sizes) for i in self.indices]):
+            return tried(self.indices, self.conditions, self.tables, sizes), True
         left, sure = _without_data(self)
         found, exact = _looked_at(left, [i.dim.evaluate(sizes) for i in left.indices], sizes)
         return found, exact and sure
 
+    def _small(self, lengths: Sequence[int]) -> bool:
+        return prod(lengths) <= LARGEST
+
 
 def regions(
-    indices: Sequence[Index], conditions: Sequence[Scalar]
+    indices: Sequence[Index], conditions: Sequence[Scalar], tables: Sequence[Table] = ()
 ) -> tuple[Dim, tuple[Region, ...]]:
     """Return how often a loop nest runs its inside: a factor, and regions that multiply it.
 
-    Each region has the indices that conditions tie to one another.
+    Each region has the indices that conditions tie to one another. `tables` hold the places of
+    parts; what is looked up elsewhere is data.
     """
     groups: list[tuple[list[Index], list[Scalar]]] = []
     for condition in conditions:
@@ -60,7 +85,9 @@ def regions(
         groups = [*rest, (merged, [*(c for g in joined for c in g[1]), condition])]
     tied = {i for group, _ in groups for i in group}
     free = _box([i for i in indices if i not in tied])
-    return free, tuple(Region(tuple(g), tuple(dict.fromkeys(c))) for g, c in groups)
+    return free, tuple(
+        Region(tuple(g), tuple(dict.fromkeys(c)), tables_of(c, tables) or ()) for g, c in groups
+    )
 
 
 def _box(indices: Sequence[Index]) -> Dim:

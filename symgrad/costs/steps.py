@@ -8,29 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from symgrad.algebra.segments import Run
 from symgrad.bounds import at_least
 from symgrad.costs.arithmetic import Work, work
 from symgrad.costs.count import Count
 from symgrad.costs.lapack import cholesky, factorisation, substitution, symmetric_part
+from symgrad.costs.operands import Copies, copies
 from symgrad.costs.spans import Span
 from symgrad.dims import ONE, ZERO, Dim
 from symgrad.generation.write_driver import is_stack, oriented
-from symgrad.program import Access, Affine, Definition, Index, Lookup, Primitive, indices_of
-from symgrad.schedule import (
-    Buffer,
-    Call,
-    Kernel,
-    Product,
-    Schedule,
-    Step,
-    Walk,
-    is_part,
-    stretch,
-    written_by,
-)
+from symgrad.program import Access, Definition, Index, Lookup, Primitive, Table, indices_of
+from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, Step, Walk, written_by
 
 INTEGER = 8
 """Bytes of an integer."""
@@ -42,10 +31,12 @@ class Ledger:
 
     `live` are the bytes there are at the moment, `marks` what they were before something was freed,
     `total` all that were ever allocated; what is not exact is a bound. `merged` are the lengths of
-    axes that are copied to become one, `touched` what single statements allocate.
+    axes that are copied to become one, `touched` what single statements allocate; `tables` hold the
+    places of parts.
     """
 
     item: int
+    tables: tuple[Table, ...] = ()
     work: Work = field(default_factory=Work)
     live: Dim = ZERO
     total: Dim = ZERO
@@ -64,12 +55,16 @@ class Ledger:
         self.mark(self.live)
         self.live = self.live - size
 
-    def touch(self, size: Dim, times: Dim = ONE) -> None:
-        """Allocate for one statement, which runs so many times."""
+    def touch(self, size: Dim, times: Dim = ONE, heights: Sequence[Dim] = ()) -> None:
+        """Allocate for one statement, which runs so many times.
+
+        Not all of it is there at once where `heights` are given: the largest is the most.
+        """
         if size != ZERO:
             self.total = self.total + size * times
-            self.mark(self.live + size)
-            self.touched[size] = None
+            for height in heights or (size,):
+                self.mark(self.live + height)
+                self.touched[height] = None
 
     def do(self, operations: Dim, calls: Dim = ZERO) -> None:
         """Note work."""
@@ -100,12 +95,14 @@ class Runner:
     """Runs steps on a ledger; `homes` says in which allocation each array lies, None for others.
 
     `cut` are arrays that are stretches of others along an axis, so that nothing before that axis
-    follows it in memory. `left` are bytes of the last segment of a recurrence.
+    follows it in memory. `left` are bytes of the last segment of a recurrence, `shapes` the axes of
+    all arrays that products read.
     """
 
     ledger: Ledger
     buffers: dict[str, Buffer]
     homes: dict[str, str | None]
+    shapes: Mapping[str, tuple[Dim, ...]]
     cut: Mapping[str, int] = field(default_factory=dict)
     left: Dim = ZERO
 
@@ -137,6 +134,13 @@ class Runner:
                 self.buffers[home] = other.buffers[home]
                 self.homes[home] = home
 
+    def count(self, tables: Sequence[Table]) -> None:
+        """Count places from the start of their axes: new integers, made of a mask and a sum."""
+        for table in tables:
+            length = Dim.of(len(table.values))
+            self.allocate(Buffer(table.name, (length,), "int"))
+            self.ledger.touch(length * (INTEGER + 1))
+
     def allocations(self) -> tuple[str, ...]:
         """Return the arrays that have a place of their own."""
         return tuple(name for name, home in self.homes.items() if home == name)
@@ -160,7 +164,7 @@ class Runner:
         times = volume([i.dim for i in walked])
         match step:
             case Kernel():
-                self.ledger.work += work(step.nodes, walked)
+                self.ledger.work += work(step.nodes, walked, self.ledger.tables)
             case Product():
                 self._product(step, times)
             case Call():
@@ -179,33 +183,24 @@ class Runner:
         self.ledger.do(2 * target * volume([i.dim for i in p.inner]) * times)
         if p.adds or p.partial:
             self.ledger.do(target * times)
-        copied = self._copied(p.right, p.batch, (p.inner, p.columns))
-        if not is_stack(p):
-            copied = copied + self._copied(p.left, p.batch, (p.rows, p.inner))
-        elements = target * _between(p) + copied
-        self.ledger.touch(elements * self.ledger.item, times)
+        left = Copies() if is_stack(p) else self._copied(p.left, p.batch, (p.rows, p.inner))
+        right = self._copied(p.right, p.batch, (p.inner, p.columns))
+        read = target * any(isinstance(place, Lookup) for place in p.target_at)
+        made = target * _between(p)
+        heights = (read + left.most, read + left.kept + right.most,
+                   read + left.kept + right.kept + made)  # fmt: skip
+        item = self.ledger.item
+        total = (read + left.total + right.total + made) * item
+        self.ledger.touch(total, times, [height * item for height in heights])
 
     def _copied(
         self, access: Access, batch: Sequence[Index], groups: Sequence[Sequence[Index]]
-    ) -> Dim:
-        """Return the elements that numpy copies to make one axis of each group.
-
-        It does where the axes of a group do not follow one another in memory.
-        """
-        bare = [stretch(p) for p in access.at]
-        axes = [i.dim for i in (*batch, *(i for group in groups for i in group))]
-        whole = volume(axes)
-        picked = any(isinstance(p, Lookup) for p in access.at)
-        own = {*batch, *(i for group in groups for i in group)}
-        found = whole if picked or _strided(access, own) else ZERO
-        places = [[bare.index(i) for i in group] for group in groups]
-        cuts = {self.cut.get(access.array)}
-        if not found.terms:  # a copy has all its elements in a row
-            cuts |= {n for n, p in enumerate(access.at) if bare[n] is not None and is_part(p)}
-        if all(b == a + 1 and b not in cuts for group in places for a, b in pairwise(group)):
-            return found
-        self.ledger.merged.update(axes)
-        return found + whole
+    ) -> Copies:
+        """Return the copies of an operand, having noted where a length of one spares some."""
+        cut = self.cut.get(access.array)
+        found = copies(access, self.shapes[access.array], batch, groups, cut)
+        self.ledger.merged.update(found.spare)
+        return found
 
     # ------------------------------------------------------------ functions of matrices
 
@@ -234,7 +229,9 @@ class Runner:
                 self.ledger.do(lu + columns * _column(n, triangular=call.lower))
 
 
-def walk_segments(outer: Runner, run: Run, schedule: Schedule) -> None:
+def walk_segments(
+    outer: Runner, run: Run, schedule: Schedule, shapes: Mapping[str, tuple[Dim, ...]]
+) -> None:
     """Run a recurrence segment by segment, every one like a short recurrence of its own.
 
     The arrays of a segment are there until those of the next one take their names.
@@ -244,7 +241,8 @@ def walk_segments(outer: Runner, run: Run, schedule: Schedule) -> None:
         outer.allocate(made)
     buffers = {b.name: b for b in schedule.buffers}
     cut = {view.part: view.axis for view in run.views if view.axis}
-    inner = Runner(Ledger(ledger.item), buffers, dict.fromkeys(t.name for t in run.sums), cut)
+    homes: dict[str, str | None] = dict.fromkeys(t.name for t in run.sums)
+    inner = Runner(Ledger(ledger.item, ledger.tables), buffers, homes, shapes, cut)
     inner.run(schedule.steps)
     one = inner.ledger
     total, exact = span.total(one.total)
@@ -278,16 +276,10 @@ def _column(n: Dim, *, triangular: bool) -> Dim:
     return back if triangular else substitution(n, unit=True) + back
 
 
-def _strided(access: Access, own: Collection[Index]) -> bool:
-    """Whether an array is read in steps along some of its `own` axes, which BLAS does not take."""
-    runs = [p for p in access.at if isinstance(p, Affine) and stretch(p) in own]
-    return any(p.terms[0][1] != 1 for p in runs)
-
-
 def _between(p: Product) -> int:
     """Return how many arrays like the target lie between the product and its target."""
-    if p.partial:  # the product, and what is looked up of the target
-        return 1 + any(isinstance(place, Lookup) for place in p.target_at)
+    if p.partial:
+        return 1
     straight = p.target_indices == (*p.batch, *p.rows, *p.columns)
     sides = (p.columns,) if is_stack(p) else (p.rows, p.columns)
     if p.fixed is not None:

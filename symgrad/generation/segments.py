@@ -29,7 +29,7 @@ def run_lines(
     clock = run.clock
     known = {**shapes, **_shapes(run)}
     sums = [total.name for total in run.sums]
-    schedule = run_schedule(run, batch, shapes)
+    schedule, _ = run_schedule(run, batch, shapes)
     names = {code_name(n) for n in (*taken, *known, *(d.name for d in run.definitions))}
     steps = driver_steps(schedule, book, _is_batched(run, known), {n: n for n in sums}, names)
     start, stop, count = dim_text(clock.start), dim_text(clock.stop), dim_text(clock.steps)
@@ -50,10 +50,17 @@ def run_lines(
     ]
 
 
-def run_schedule(run: Run, batch: Index, shapes: Mapping[str, tuple[Dim, ...]]) -> Schedule:
-    """Return the steps of one segment; sums over all steps are added to."""
+def run_schedule(
+    run: Run, batch: Index, shapes: Mapping[str, tuple[Dim, ...]]
+) -> tuple[Schedule, dict[str, tuple[Dim, ...]]]:
+    """Return the steps of one segment, and the axes of all arrays that stand in them.
+
+    Sums over all steps are added to.
+    """
     known = {**shapes, **_shapes(run)}
-    return plan(run.definitions, batch, shapes=known, filled=[total.name for total in run.sums])
+    filled = [total.name for total in run.sums]
+    schedule = plan(run.definitions, batch, shapes=known, filled=filled)
+    return schedule, {**known, **_own(run)}
 
 
 def _shapes(run: Run) -> dict[str, tuple[Dim, ...]]:
@@ -67,8 +74,13 @@ def _shapes(run: Run) -> dict[str, tuple[Dim, ...]]:
 
 
 def _is_batched(run: Run, known: Mapping[str, tuple[Dim, ...]]) -> Callable[[str], bool]:
-    axes = {**known, **{d.name: tuple(i.dim for i in d.indices) for d in run.definitions}}
+    axes = {**known, **_own(run)}
     return lambda name: axes[name][:1] == (BATCH,)
+
+
+def _own(run: Run) -> dict[str, tuple[Dim, ...]]:
+    """Return the axes of the arrays that a segment makes."""
+    return {d.name: tuple(i.dim for i in d.indices) for d in run.definitions}
 
 
 def _made(run: Run) -> list[str]:

@@ -45,10 +45,11 @@ def eliminate(
     product: Product, result: Sequence[Axis], axes: Sequence[Axis], dtype: Any
 ) -> Reduced:
     """Return the product without deltas; `axes` are all there are, those of the result too."""
+    tied = [place.axes for tie in product.ties for place in (tie.left, tie.right)]
     state = Reduced(
         product.tensors,
         tuple(Place.of(a) for a in result),
-        union(axes, result, *(t.axes for t in product.tensors)),
+        union(axes, result, *(t.axes for t in product.tensors), *tied),
     )
     waiting = list(product.ties)
     while waiting:
