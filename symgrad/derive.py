@@ -48,7 +48,7 @@ def sweep_back(
             program, selection, supply, names, prefix, factored=True, locals_=locals_, shared=shared
         )
         axes = own_indices(program, source)
-        out = tuple(supply.fresh(i.name, i.dim) for i in axes)
+        out = tuple(supply.like(i) for i in axes)
         seed = Term(
             (), tuple(Delta(Affine.of(o), Affine.of(i)) for o, i in zip(out, axes, strict=True))
         )

@@ -29,6 +29,7 @@ MARGIN = 4
 INSTEAD = {
     "jacobian": "jac.chunks(..., size=...), or vjp or jvp with chunk=",
     "pullback": "vjp with chunk=",
+    "hessian": "H.sum(u) or H.hvp(u, tangents), or select fewer arrays",
 }
 CHUNK = "chunk=, the number of samples at a time"
 

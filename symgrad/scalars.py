@@ -43,6 +43,10 @@ class Supply:
         self.serial += 1
         return Index(name, dim, self.serial, partial)
 
+    def like(self, index: Index) -> Index:
+        """Return a new index that runs as another one does."""
+        return self.fresh(index.name, index.dim, partial=index.partial)
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:

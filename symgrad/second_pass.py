@@ -36,7 +36,7 @@ class SecondOrder:
 
         Raises ArgumentError if the layer was compiled without `order=2`.
         """
-        arrays, keywords, _ = self._bind("hessian", args, kwargs)
+        arrays, keywords, _ = self._bind("hessian", args, kwargs, room=False)
         return _second_derivatives(self, own_copies(arrays), keywords)
 
     @within_memory
@@ -128,6 +128,8 @@ class _Call:
     def blocks(self) -> dict[tuple[str, ...], Block]:
         """Evaluate what the blocks are made of."""
         jac = self.jac
+        names = (a.name for a in jac.forms.program.arrays if a.default is None)
+        jac.room.require("hessian", {**dict(zip(names, self.arrays, strict=True)), **self.keywords})
         checked, sizes, dtype, single = jac.checked(self.arrays, self.keywords)
         values = jac.module._sweep_twice(checked, sizes, dtype)
         done = Pass(jac.module, checked, jac.sizes_by_name(sizes), sizes, dtype, single, values)

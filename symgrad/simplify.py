@@ -139,7 +139,7 @@ def same_sums(products: Sequence[Product], supply: Supply) -> list[Product]:
         for index in product.bound:
             count = seen.get(index.dim, 0)
             seen[index.dim] = count + 1
-            shared = pool.setdefault((index.dim, count), supply.fresh(index.name, index.dim))
+            shared = pool.setdefault((index.dim, count), supply.like(index))
             mapping[index] = Affine.of(shared)
         over, under_ = scalars(product)
         factors = [relocate(f, mapping) for f in over]

@@ -377,6 +377,17 @@ def test_first_order_layers_say_what_to_do():
     assert "hess" not in jac.source
 
 
+def test_blocks_too_large_are_refused_when_they_are_asked_for():
+    jac = unvalidated("x: input[n]\nW: param[m, n]\ny = tanh(W @ tanh(W.T @ tanh(W @ x)))",
+                      plain=True, order=2)  # fmt: skip
+    x, W = np.broadcast_to(0.1, (2, 3000)), np.broadcast_to(0.1, (3000, 3000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("symgrad.second_pass.own_copies", list)
+        H = jac.hessian(x, W)  # nothing is evaluated yet
+    with pytest.raises(sg.TooLargeError, match=r"H\.sum"):
+        H["W", "W"]
+
+
 def test_wrong_vectors_are_refused_by_name():
     case = Case(compiled(DENSE, "params", order=2), 3)
     with pytest.raises(ShapeError, match="u has shape"):

@@ -166,7 +166,7 @@ def _product_of_the_others(
     definition: Definition, body: Reduce, supply: Supply, new_name: NewName
 ) -> Definition:
     """Return P[.., r] = product over r' != r, which stays right where a factor is zero."""
-    fresh = {i: supply.fresh(i.name, i.dim) for i in body.bound}
+    fresh = {i: supply.like(i) for i in body.bound}
     moved = substitute(body.body, {i: Affine.of(f) for i, f in fresh.items()})
     same: list[Scalar] = [
         Apply("eq", (Place(Affine.of(f)), Place(Affine.of(i)))) for i, f in fresh.items()
@@ -219,7 +219,7 @@ def split_extrema(
         while isinstance(body, Reduce) and body.kind in ("max", "min") and len(body.bound) > 1:
             inner_name = new_name(f"{definition.name}_inner")
             indices = (*definition.indices, *body.bound[:-1])
-            own = {i: supply.fresh(i.name, i.dim) for i in indices if i.dim != BATCH}
+            own = {i: supply.like(i) for i in indices if i.dim != BATCH}
             moved = substitute(body.body, {i: Affine.of(f) for i, f in own.items()})
             inner = Reduce(body.kind, body.bound[-1:], moved)
             named = tuple(own.get(i, i) for i in indices)

@@ -66,7 +66,7 @@ class Rule:
 
     def fresh(self, like: Sequence[Index]) -> tuple[Index, ...]:
         """Return new indices over the same ranges."""
-        return tuple(self.supply.fresh(i.name, i.dim) for i in like)
+        return tuple(self.supply.like(i) for i in like)
 
     def result(self, *at: Index) -> Access:
         """Return the result read at its own axes."""

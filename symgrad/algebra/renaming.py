@@ -35,7 +35,8 @@ def renamed(made: Definition, fresh: dict[Index, Index], supply: Supply | None) 
         for index in bound:
             count += 1
             if supply is not None:
-                table[index] = supply.fresh(index.name.removesuffix(INNER), index.dim)
+                name = index.name.removesuffix(INNER)
+                table[index] = supply.fresh(name, index.dim, partial=index.partial)
             else:
                 table[index] = Index("", index.dim, -1000 - count)
         return table
@@ -70,5 +71,5 @@ def renamed(made: Definition, fresh: dict[Index, Index], supply: Supply | None) 
 
 def apart(made: Definition, supply: Supply, keep: Index) -> Definition:
     """Return a definition that has no index but `keep`, the batch, in common with others."""
-    fresh = {i: supply.fresh(i.name, i.dim) for i in made.indices if i != keep}
+    fresh = {i: supply.like(i) for i in made.indices if i != keep}
     return renamed(made, fresh, supply)

@@ -28,7 +28,7 @@ def weighted(program: Program) -> Program:
         own = [i for i in definition.indices if i != program.batch]
         wish = f"u_{output}" if len(program.outputs) > 1 else "u"
         u = Array(names.new(wish), "input" if batched else "param", tuple(i.dim for i in own))
-        bound = {i: supply.fresh(i.name, i.dim) for i in own}
+        bound = {i: supply.like(i) for i in own}
         first = (program.batch,) if batched else ()
         terms.append(
             Term(

@@ -114,7 +114,7 @@ def _write_out(
     mapping: dict[Index, Position] = dict(zip(definition.indices, factor.at, strict=True))
     found: list[Term] = []
     for inner in body:
-        fresh = {i: supply.fresh(i.name, i.dim) for i in inner.bound}
+        fresh = {i: supply.like(i) for i in inner.bound}
         both: dict[Index, Position] = mapping | {i: Affine.of(f) for i, f in fresh.items()}
         moved = [relocate(f, both) for f in inner.factors]
         if any(f is None for f in moved):

@@ -254,7 +254,7 @@ def _written_out(
         inner_terms = definition.body if isinstance(definition.body, tuple) else ()
         mapping: dict[Index, Position] = dict(zip(definition.indices, access.at, strict=True))
         for inner in reversed(inner_terms):
-            fresh = {i: supply.fresh(i.name, i.dim) for i in inner.bound}
+            fresh = {i: supply.like(i) for i in inner.bound}
             both = mapping | {i: Affine.of(f) for i, f in fresh.items()}
             moved = [relocate(f, both) for f in inner.factors]
             factors = (

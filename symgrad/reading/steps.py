@@ -234,7 +234,7 @@ class Page:
         local = local_partials(definition, active.__contains__, self.supply, lambda wish: wish)
         found: dict[str, tuple[tuple[Index, ...], list[Term]]] = {}
         own = tuple(
-            self.supply.fresh(i.name, i.dim) for i in definition.indices if i != self.program.batch
+            self.supply.like(i) for i in definition.indices if i != self.program.batch
         )
         at = [i for i in definition.indices if i != self.program.batch]
         tie = tuple(Delta(Affine.of(o), Affine.of(i)) for o, i in zip(own, at, strict=True))
