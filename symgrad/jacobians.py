@@ -104,6 +104,8 @@ class Jacobians(Mapping[Key, Block]):
         """Return {θ: Σ_out u · J for every sample, `[*lead, B, *p]`}."""
         return vjp(self.selection, self._vectors(u), per_sample=True)
 
+    vjp_per_sample = per_sample_vjp
+
     @within_memory
     def jvp(self, tangents: Mapping[str, Any], out: Values | None = None) -> Any:
         """Return J t, `[*lead, B, *out]`, for {θ: tangent `[*lead, *p]`}; missing ones are zero.

@@ -227,6 +227,8 @@ class Block:
         """Return Σ_out u · J for every sample: `[*lead, B, *out]` to `[*lead, B, *p]`."""
         return self._pulled(u, out, per_sample=True)
 
+    vjp_per_sample = per_sample_vjp
+
     @within_memory
     def norm(self, u: Any = None, out: Values | None = None) -> Values:
         """Return the Frobenius norm for every sample, or the norm of Σ_out u · J: `[B]`."""

@@ -167,6 +167,7 @@ def test_per_sample_products_sum_to_the_product(one):
     u = one.given(one.random_u())
     total, per = one.jac.vjp(one.arrays, u), one.jac.per_sample_vjp(one.arrays, u)
     alone = blocks(one).per_sample_vjp(u)
+    assert set(blocks(one).vjp_per_sample(u)) == set(alone)
     for name in one.jac.wrt:
         np.testing.assert_allclose(per[name], alone[name], **EXACT)
         is_input = one.jac.forms.program.array(name).batched
