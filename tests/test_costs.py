@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -168,6 +169,21 @@ def test_a_plan_counts_what_an_instrumented_module_does(name, batch_and_sizes):
             by_hand = max(p.evaluate({"B": batch_and_sizes[0], **measured.dims}) for p in
                           quantity.polynomials)  # fmt: skip
             assert by_hand == int(quantity) if quantity.exact else by_hand >= int(quantity), form
+
+
+@pytest.mark.parametrize("name", ["mlp", "tied", "shared", "two"])
+def test_a_selection_costs_what_the_way_back_to_it_takes(name):
+    batch, sizes = SIZES[0]
+    whole = Measured(LAYERS[name], batch, sizes)
+    for chosen in whole.jac.wrt:
+        measured = copy.copy(whole)
+        measured.jac = whole.jac.select([chosen])
+        plan = measured.jac.plan(batch, measured.dims)
+        for form in ("vjp", "vjp_per_sample", "pull"):
+            cost = plan[form]
+            said = (cost.operations, cost.calls, cost.results, cost.workspace, cost.peak)
+            assert measured.measure(form) == tuple(map(int, said)), (chosen, form)
+        assert int(plan["vjp"].operations) <= int(whole.plan["vjp"].operations)
 
 
 @pytest.mark.parametrize("batch_and_sizes", SIZES, ids=["small", "other"])

@@ -22,6 +22,8 @@ from symgrad.generation.order import Order
 from symgrad.generation.publics import form_names
 from symgrad.generation.publics_twice import hessian_functions
 from symgrad.generation.segments import run_schedule
+from symgrad.generation.wanted import served
+from symgrad.generation.write_kernel import code_name
 from symgrad.program import BATCH, Array, Definition, Table
 from symgrad.schedule import Schedule, Step, read_by
 
@@ -194,12 +196,21 @@ class Accounts:
         """Note the way back."""
         trade = self.forms.trade
         if trade is None:
+            order = self.drivers.of_back(form)
             handed = [result.array for result in form.results]
-            runner = self._apart(ledger, self.drivers.of_back(form), handed)
+            runner = self._apart(ledger, order, handed, only=self._wanted(form, order, handed))
         else:
             stages = trade.vjp if form.name == "vjp" else trade.vjp_per_sample
             runner = self._staged(ledger, stages, form.given)
-        runner.free([result.array for result in form.results])
+        runner.free([r.array for r in form.results if r.key[0] in self.wrt])
+
+    def _wanted(self, form: Form, order: Order, handed: Sequence[str]) -> set[int] | None:
+        """Return which functions and steps of a way back run for what is selected, None for all."""
+        names = {code_name(r.array): r.key[0] for r in form.results}
+        if set(self.wrt) == set(names.values()):
+            return None
+        found = served(self.drivers.apart(order, handed), names)
+        return {number for number, of in enumerate(found) if of & set(self.wrt)}
 
     def pullback(self, ledger: Ledger) -> None:
         """Note the forward half of a pullback, which keeps what the way back reads."""
@@ -226,17 +237,24 @@ class Accounts:
         return [t for t in self.forms.program.tables if t.name in read and min(t.values) < 0]
 
     def _apart(
-        self, ledger: Ledger, order: Order, wanted: Collection[str], until: int | None = None
+        self,
+        ledger: Ledger,
+        order: Order,
+        wanted: Collection[str],
+        until: int | None = None,
+        only: Collection[int] | None = None,
     ) -> Runner:
         """Run a driver in which what parameters determine has functions of its own.
 
-        `wanted` is read after it; it stops after `until` functions and steps.
+        `wanted` is read after it; it stops after `until` functions and steps, and runs `only` some.
         """
         groups, rest, shapes = self.drivers.divided(order, wanted)
         schedule, axes = self.drivers.planned(rest, shapes)
         runner = Runner(ledger, {}, dict.fromkeys(order.made), axes)
         runner.count(self._counted(schedule.steps, order.keep or ()))
-        for group in groups[:until]:
+        for number, group in enumerate(groups[:until]):
+            if only is not None and number not in only:
+                continue
             own = Order(group.definitions, order.given, handed=group.wanted)
             made, axes = self.drivers.planned(own, shapes)
             inner = Runner(ledger, {b.name: b for b in made.buffers}, {}, axes)
@@ -245,8 +263,9 @@ class Accounts:
             inner.free(group.wanted)
             runner.receive(inner, group.wanted)
         runner.buffers |= {b.name: b for b in schedule.buffers}
-        steps = None if until is None else max(until - len(groups), 0)
-        runner.run(schedule.steps[:steps])
+        steps = schedule.steps[: None if until is None else max(until - len(groups), 0)]
+        numbered = enumerate(steps, len(groups))
+        runner.run([step for number, step in numbered if only is None or number in only])
         return runner
 
     def _record(self, ledger: Ledger) -> None:

@@ -20,10 +20,10 @@ def guarded(steps: Steps, results: Mapping[str, str]) -> list[str]:
 
     `results` has the name of each result by its array.
     """
-    served = _served(steps, {code_name(array): name for array, name in results.items()})
+    needed = served(steps, {code_name(array): name for array, name in results.items()})
     lines = ["found = {}"]
     numbers = range(len(steps))
-    for names, group in groupby(numbers, key=lambda n: served[n]):
+    for names, group in groupby(numbers, key=lambda n: needed[n]):
         body = []
         for number in group:
             complete, text = steps[number]
@@ -40,8 +40,8 @@ def guarded(steps: Steps, results: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _served(steps: Steps, results: Mapping[str, str]) -> list[frozenset[str]]:
-    """Return the names of the results that each step is needed for."""
+def served(steps: Steps, results: Mapping[str, str]) -> list[frozenset[str]]:
+    """Return the names of the results that each step is needed for; by code, `results` has them."""
     texts = ["\n".join(lines) for _, lines in steps]
     last = {code_name(n): number for number, (done, _) in enumerate(steps) for n in done}
     first: dict[str, int] = {}
@@ -63,4 +63,4 @@ def _served(steps: Steps, results: Mapping[str, str]) -> list[frozenset[str]]:
     return found
 
 
-__all__ = ["guarded"]
+__all__ = ["guarded", "served"]
