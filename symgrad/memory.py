@@ -21,6 +21,7 @@ HUGE = 2**28
 
 INSTEAD = {
     "dense": "compact() or factors(), to_scipy(), or multiply with it: vjp, jvp",
+    "second": "compact() or factors(), or H.sum(u) and H.hvp(u, tangents)",
     "gram": 'diagonal="batch" or diagonal="out", fewer samples, or products: vjp, jvp',
     "ggn": "ggn_matvec, ggn_diagonal or kfac",
     "ggn_diagonal": "fewer parameters",

@@ -359,7 +359,8 @@ class Block:
     def _expand(self, kind: str, out: Values | None) -> Values:
         done = self._done
         if out is None and kind == "dense":
-            require_results(done.module, kind, [self.shape], done.dtype.itemsize, self._title)
+            form = "second" if self._structured.jacobian.beside else kind
+            require_results(done.module, form, [self.shape], done.dtype.itemsize, self._title)
         driver = getattr(done.module, f"_{kind}_{self._structured.key}")
         common = (done.arrays, done.size_tuple, done.dtype, done.values, done.single)
         if not self.batch_axis:

@@ -388,6 +388,14 @@ def test_blocks_too_large_are_refused_when_they_are_asked_for():
         H["W", "W"]
 
 
+def test_a_dense_block_too_large_names_what_to_use():
+    jac = unvalidated(DENSE, plain=True, order=2)
+    x, W = np.broadcast_to(0.1, (200, 400)), np.broadcast_to(0.1, (400, 400))
+    H = jac.hessian(x, W, np.zeros(400))
+    with pytest.raises(sg.TooLargeError, match=r"(?s)d²y/dW dW as an array .*H\.sum"):
+        H["W", "W"].dense()
+
+
 def test_wrong_vectors_are_refused_by_name():
     case = Case(compiled(DENSE, "params", order=2), 3)
     with pytest.raises(ShapeError, match="u has shape"):
