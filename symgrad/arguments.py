@@ -67,4 +67,13 @@ def _named(
     return given
 
 
-__all__ = ["read_arguments"]
+def call_arguments(
+    declared: Sequence[Array], arrays: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return arrays as a module takes them: in declared order, those with a default by keyword."""
+    positional = [arrays[a.name] for a in declared if a.default is None]
+    others = [a.name for a in declared if a.default is not None and a.name in arrays]
+    return positional, {name: arrays[name] for name in others}
+
+
+__all__ = ["call_arguments", "read_arguments"]

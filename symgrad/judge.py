@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
+from symgrad.arguments import call_arguments
 from symgrad.emit import Source
 from symgrad.errors import ValidationError
 from symgrad.form import Forms
@@ -66,12 +67,7 @@ def compare(
     several = len(made.program.outputs) > 1
 
     def jacobian_of(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
-        positional = [arrays[a.name] for a in made.program.arrays if a.default is None]
-        keywords = {
-            a.name: arrays[a.name]
-            for a in made.program.arrays
-            if a.default is not None and a.name in arrays
-        }
+        positional, keywords = call_arguments(made.program.arrays, arrays)
         with np.errstate(all="ignore"):
             value = module.forward(*positional, **keywords)
             found = module.jacobian(*positional, **keywords)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.algebra.order import needed
+from symgrad.arguments import call_arguments
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.errors import ValidationError
 from symgrad.form import Forms
@@ -47,12 +48,7 @@ def compare_twice(
     program, labels = slopes_as_outputs(made)
 
     def hessian_of(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
-        positional = [arrays[a.name] for a in made.program.arrays if a.default is None]
-        keywords = {
-            a.name: arrays[a.name]
-            for a in made.program.arrays
-            if a.default is not None and a.name in arrays
-        }
+        positional, keywords = call_arguments(made.program.arrays, arrays)
         with np.errstate(all="ignore"):
             found = module.hessian(*positional, **keywords)
             first = () if several else (made.program.outputs[0],)
