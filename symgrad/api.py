@@ -21,6 +21,8 @@ from symgrad.costs.plan import Plan, planned
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, ShapeError, SymgradError
 from symgrad.explain import Explanation, explain
+from symgrad.generation.publics import form_names
+from symgrad.generation.publics_twice import hessian_functions
 from symgrad.groups import Grouped, grouped
 from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
@@ -314,6 +316,13 @@ def _from_module(path: str) -> Compiled:
     again = module.OPTIONS.get("recompute")
     if again is not None:
         made, options = trade(made, again), {**options, "recompute": again}
+    offered: tuple[str, ...] = ("forward", "jacobian", "vjp", "vjp_per_sample", "jvp", "pullback")
+    offered += tuple(form_names(made, made.derivation.selection.names))
+    if order == 2:
+        offered += ("hessian", "hvp", "hessian_sum", *hessian_functions(made, module.WRT))
+    missing = [n for n in offered if not hasattr(module, n)]
+    if missing:
+        raise _damaged(path, f"it has no {missing[0]}")
     text = Path(path).read_text(encoding="utf-8")
     source = source_of(made, options, None)
     return Compiled(read, made, module, Path(path), text, source.captions, None, tuple(module.WRT))

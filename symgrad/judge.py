@@ -20,6 +20,7 @@ from symgrad.arguments import call_arguments
 from symgrad.emit import Source
 from symgrad.errors import ValidationError
 from symgrad.form import Forms
+from symgrad.judge_products import require_products
 from symgrad.judge_twice import compare_twice
 from symgrad.program import Program
 from symgrad.proof.interpret import evaluate_jacobian, interpret
@@ -71,8 +72,16 @@ def compare(
         with np.errstate(all="ignore"):
             value = module.forward(*positional, **keywords)
             found = module.jacobian(*positional, **keywords)
-        _require_value(made.program, arrays, value if several else (value,))
-        return found if several else {(made.program.outputs[0], k): v for k, v in found.items()}
+        values = value if several else (value,)
+        _require_value(made.program, arrays, values)
+        first = () if several else (made.program.outputs[0],)
+        dense = {(*first, k) if first else k: v for k, v in found.items()}
+        if exact and all(np.all(np.isfinite(block)) for block in dense.values()):
+            outputs = dict(zip(made.program.outputs, values, strict=True))
+            call = (positional, keywords)
+            with np.errstate(all="ignore"):
+                require_products(made, module, arrays, call, outputs, dense)
+        return dense
 
     def exactly(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
         return {

@@ -34,7 +34,7 @@ RTOL = 1e-7
 EXACT_RTOL = 1e-10
 SLACK = 10.0
 """How many estimated errors of a difference an entry may be away."""
-FLOOR = 1e-15
+FLOOR = 1e-13
 """What rounding leaves where slopes of order one cancel; points are drawn of order one."""
 EVERYTHING = Selection(())
 """Judges whole arrays."""
@@ -146,6 +146,7 @@ def validate(
     exactly: JacobianOf | None = None,
     functions: Functions | None = None,
     parts: Selection = EVERYTHING,
+    floor: float = FLOOR,
 ) -> Report:
     """Compare Jacobians `(output, parameter) -> [B, *out, *p]` with differences at random points.
 
@@ -172,11 +173,12 @@ def validate(
             dims = draw_sizes(program, rng, sizes or {}, ones=False)
             point = _settled_point(program, jacobian_of, wrt, rng, dims, batch, functions, parts)
         chosen.append(tuple(dims.items()))
-        agreements = [_compare(point, o, p, rtol) for o in program.outputs for p in wrt]
+        agreements = [_compare(point, o, p, rtol, floor) for o in program.outputs for p in wrt]
         if exactly is not None and number == 0:
             truth = exactly(point.arrays)
             agreements += [
-                _compare_exactly(point, truth, o, p) for o in program.outputs for p in wrt
+                _compare_exactly(point, truth, o, p, floor)
+                for o in program.outputs for p in wrt
             ]
         for agreement in agreements:
             key = (agreement.oracle, agreement.output, agreement.parameter)
@@ -288,7 +290,9 @@ def _jacobian(point: _Point, output: str, parameter: str) -> Values:
     return jacobian
 
 
-def _compare(point: _Point, output: str, parameter: str, rtol: float) -> Agreement:
+def _compare(
+    point: _Point, output: str, parameter: str, rtol: float, floor: float
+) -> Agreement:
     """Compare with differences: `|J - D| <= 10 error + rtol (|D| + max|D| / 1000) + 1e-15`."""
     jacobian = _jacobian(point, output, parameter)
     difference = point.slopes[output, parameter]
@@ -299,14 +303,16 @@ def _compare(point: _Point, output: str, parameter: str, rtol: float) -> Agreeme
     expected, settled = difference.jacobian, difference.settled
     top = np.abs(expected).max(initial=0.0, where=settled)
     error = np.where(settled, difference.error, 0.0)
-    allowed = SLACK * error + rtol * (np.abs(expected) + 1e-3 * top) + FLOOR
+    allowed = SLACK * error + rtol * (np.abs(expected) + 1e-3 * top) + floor
     kinks = int(np.sum(difference.kinks))
     return _agreement(
         (output, parameter, "finite differences"), jacobian, expected, allowed, settled, kinks
     )
 
 
-def _compare_exactly(point: _Point, truth: Jacobians, output: str, parameter: str) -> Agreement:
+def _compare_exactly(
+    point: _Point, truth: Jacobians, output: str, parameter: str, floor: float
+) -> Agreement:
     """Compare with a closed form in many digits, entry by entry relative to its size."""
     jacobian = _jacobian(point, output, parameter)
     expected = np.asarray(truth[output, parameter]).astype(np.float64)
@@ -317,7 +323,7 @@ def _compare_exactly(point: _Point, truth: Jacobians, output: str, parameter: st
         )
     settled = np.isfinite(expected)
     top = np.abs(expected).max(initial=0.0, where=settled)
-    allowed = EXACT_RTOL * (np.abs(expected) + 1e-3 * top) + FLOOR
+    allowed = EXACT_RTOL * (np.abs(expected) + 1e-3 * top) + floor
     labels = (output, parameter, EXACT_METHOD)
     return _agreement(labels, jacobian, expected, allowed, settled, 0)
 

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from dense_forms import LAYERS, Dense, layer
-from layers import arrays_for
+from layers import arrays_for, unvalidated
 
 import symgrad as sg
 from symgrad.products import tiles
@@ -338,3 +338,19 @@ def test_a_gather_ties_samples_by_their_data():
     total = np.zeros((50_000, 4))
     np.add.at(total, t, u * slope)
     np.testing.assert_allclose(gradient, total, **NEAR)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [(np.float32, 1e20), (np.float32, 1e-22), (float, 1e160), (float, 1e-200)]
+)
+def test_norms_and_clipping_neither_overflow_nor_vanish(dtype, size):
+    jac = unvalidated("x: input[n]\nW: param[m, n]\ny = W @ x", plain=True)
+    J = jac.jacobian(np.ones((2, 3), dtype), np.ones((2, 3), dtype))
+    u = np.ones((2, 2), dtype)
+    u[0] = size
+    length = np.sqrt(6)
+    np.testing.assert_allclose(J.norm(u), [length * size, length], rtol=1e-6)
+    assert J.norm(u).dtype == dtype
+    bound = min(size, 1.0) / 10
+    clipped = J.clipped_vjp(u, bound)["W"]
+    np.testing.assert_allclose(clipped, 2 * bound / length, rtol=1e-6)

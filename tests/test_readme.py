@@ -112,5 +112,10 @@ def test_every_option_the_readme_names_is_an_option():
     for sub in command.commands.values():
         for parameter in sub.params:
             known |= set(parameter.opts) | set(parameter.secondary_opts)
+    measuring = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "peers", "--help"],
+        cwd=ROOT, capture_output=True, check=True, text=True,
+    ).stdout  # fmt: skip
+    known |= set(re.findall(r"--[a-z][a-z-]*", measuring))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", README))
     assert named <= known

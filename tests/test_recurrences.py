@@ -143,7 +143,10 @@ def test_parameters_alone_recur_once_per_call():
                      "h[t: 4] = sin(B @ h[t - 1])\ny = h[3] * x")  # fmt: skip
     source = jac.source
     forward = source[source.index("def _forward") : source.index("def _sweep")]
-    assert "h = np.empty((4, n_m), dtype)" in forward
+    assert "h = _kept(" in forward
+    assert "np.empty((4" not in forward
+    alone = source[source.index("def _shared_h(") :]
+    assert "h = np.empty((4, n_m), dtype)" in alone[: alone.index("return h")]
 
 
 def torch_rnn(torch, x, U, W, b, V):

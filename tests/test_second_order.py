@@ -560,3 +560,17 @@ def test_parts_of_inputs_keep_the_batch_axis_where_it_was_asked_for(part):
     sums, theirs = last.hessian_sum(*moved), first.hessian_sum(x, w, u)
     for pair, found in sums.items():
         close(found, np.moveaxis(theirs[pair], 0, -1) if "x" in pair else theirs[pair])
+
+
+@pytest.mark.parametrize("text", [
+    "x: input[n]\nA: param[n, n]\ny = inv(A) @ x * det(A)",
+    "x: input[n]\nA: param[n, n]\ny = solve(A, A @ x)",
+    "x: input\nw: param\ny = tanh(w * x) / tanh(w * x)",
+])  # fmt: skip
+def test_second_derivatives_that_cancel_are_no_faults(text):
+    assert sg.check(sg.compile(text, order=2)).ok
+
+
+def test_empty_parts_have_empty_second_derivatives():
+    jac = sg.compile(DENSE, {"W": np.s_[1:1, :], "b": np.s_[::2]}, order=2)
+    assert jac.report.ok

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from symgrad.batch import outward
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.products.evaluate import filled, handed
 from symgrad.products.given import check_positive, vector
@@ -42,6 +43,10 @@ class Selection:
     def of(self, output: str) -> Factored:
         """Return some Jacobian of an output."""
         return self.blocks[output, self.parameters[0]]
+
+    def widened(self) -> Selection:
+        """Return the same in double precision."""
+        return Selection({key: block.widened() for key, block in self.blocks.items()})
 
     def with_respect_to(self, parameter: str) -> Factored:
         """Return some Jacobian with respect to a parameter."""
@@ -221,9 +226,33 @@ def _inner_pairs(
 
 
 def norm(own: Selection, u: Any, out: Values | None = None) -> Values:
-    """Return the Frobenius norm of every sample's Jacobian, or that of `u J`: `[B]`."""
-    squares = per_sample_dot(own, None, u, None)
-    return handed(own.any, "norm", out, np.sqrt(np.maximum(squares.real, 0)))
+    """Return the Frobenius norm of every sample's Jacobian, or that of `u J`: `[B]`.
+
+    Squares leave the range long before norms do: they are those of u brought to size one, and are
+    computed in double.
+    """
+    wide, real = own.widened(), np.dtype(own.any.dtype).type(0).real.dtype
+    size, scaled = _brought_to_one(own, u)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = per_sample_dot(wide, None, scaled, None)
+        lengths = np.sqrt(np.maximum(squares.real, 0)) * size
+        return handed(own.any, "norm", out, np.asarray(lengths, real)[()])
+
+
+def _brought_to_one(own: Selection, u: Any) -> tuple[Any, Any]:
+    """Return the largest entry of every sample's u, and u divided by it."""
+    if u is None:
+        return 1.0, None
+    vectors = [v.astype(np.result_type(v, np.float64)) for v in own.vectors("u", u, lead=False)]
+    first = 1 if own.any.batched else 0
+    largest = [np.abs(v).max(axis=tuple(range(first, v.ndim)), initial=0.0) for v in vectors]
+    size = np.max(largest, axis=0)
+    size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+    scaled = [v / size.reshape(*size.shape, *(1,) * (v.ndim - first)) for v in vectors]
+    shown = [outward(v, range(first), own.any.batch_axis) for v in scaled]
+    if own.any.single:
+        shown, size = [v[0] for v in scaled], size[0]
+    return size, tuple(shown) if len(shown) > 1 else shown[0]
 
 
 def clipping(own: Selection, u: Any, bound: float) -> list[Values]:

@@ -127,6 +127,15 @@ class Factored:
         """The lengths of the parameter's own axes."""
         return tuple(i.dim.evaluate(self.done.sizes) for i in self.structured.jacobian.axes)
 
+    def widened(self) -> Factored:
+        """Return the same in double precision."""
+        dtype = np.result_type(self.dtype, np.float64)
+        if dtype == self.dtype:
+            return self
+        done: Any = self.done
+        arrays = {n: a.astype(dtype) if a.dtype.kind in "fc" else a for n, a in done.values.items()}
+        return replace(self, done=replace(done, values=arrays, dtype=dtype))
+
     @property
     def title(self) -> str:
         """`dy/dW`."""
