@@ -67,6 +67,13 @@ def _named(
     return given
 
 
+def require_mapping(what: str, given: object) -> None:
+    """Raise ArgumentError for what is no mapping of names to arrays."""
+    if not isinstance(given, Mapping):
+        message = f"{what} must be a mapping of names to arrays, got {type(given).__name__}"
+        raise ArgumentError(message, hint='as in {"W": part}')
+
+
 def call_arguments(
     declared: Sequence[Array], arrays: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
@@ -76,4 +83,4 @@ def call_arguments(
     return positional, {name: arrays[name] for name in others}
 
 
-__all__ = ["call_arguments", "read_arguments"]
+__all__ = ["call_arguments", "read_arguments", "require_mapping"]

@@ -19,6 +19,7 @@ import numpy as np
 from symgrad import api
 from symgrad.compiled import Compiled
 from symgrad.errors import ShapeError, TooLargeError
+from symgrad.memory import within_memory
 from symgrad.options import open_sizes, sizes_of, whole
 from symgrad.proof.sample import dim_names, sample
 from symgrad.select import Wrt
@@ -62,6 +63,7 @@ class Timings:
         return "\n".join(lines)
 
 
+@within_memory
 def bench(
     subject: Layer | str,
     wrt: Wrt = "params",

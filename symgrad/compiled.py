@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
-from symgrad.arguments import read_arguments
+from symgrad.arguments import read_arguments, require_mapping
 from symgrad.bound import Bound
 from symgrad.chunks import in_pieces
 from symgrad.dims import Dim
@@ -144,6 +144,7 @@ class Compiled(Selecting, SecondOrder, Planning):
         Leading axes (samples, right-hand sides) stay. Raises ArgumentError for a name that is not
         selected.
         """
+        require_mapping(f"{self.name}.take: arrays", arrays)
         return {n: self._alone(n, arrays[n]).take(arrays[n]) for n in arrays}
 
     def scatter(self, parts: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,6 +153,8 @@ class Compiled(Selecting, SecondOrder, Planning):
         `arrays` are left as they are; `J.scatter` has zeros in their place. Raises ArgumentError
         for a name that is not selected, or has no array.
         """
+        require_mapping(f"{self.name}.scatter: parts", parts)
+        require_mapping(f"{self.name}.scatter: arrays", arrays)
         for name in parts:
             if name not in arrays:
                 hint = "give the array that the part is put into, or use J.scatter"

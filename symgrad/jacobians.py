@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from symgrad.arguments import require_mapping
 from symgrad.errors import ArgumentError, MissingKeyError, similar
 from symgrad.memory import within_memory
 from symgrad.products import flat
@@ -80,6 +81,7 @@ class Jacobians(Mapping[Key, Block]):
         Elsewhere is what `base`, {θ: array}, has there, or zero. Raises ArgumentError for a name
         that is not selected, ShapeError for what does not fit.
         """
+        require_mapping("parts", parts)
         found = {}
         for name, part in parts.items():
             if name not in self.selection.parameters:

@@ -49,13 +49,14 @@ def scattered(
 class Placing:
     """What is selected of one array, and how long its dims are; without a region all of it is.
 
-    Errors speak of it by the name of the `layer`.
+    Errors speak of it by the name of the `layer`. Where zeros are `filled` in, parts are whole.
     """
 
     layer: str
     array: Array
     region: Region | None
     sizes: Mapping[str, int]
+    filled: bool = False
 
     def take(self, array: Any) -> Values:
         """Return a copy of the part `[*lead, *part]` of an array `[*lead, *p]`."""
@@ -68,10 +69,10 @@ class Placing:
 
         Raises ShapeError for what does not fit, ArgumentError for what is no array of numbers.
         """
-        dims = self.array.axes if self.region is None else self.region.axes
+        dims = self.array.axes if self.region is None or self.filled else self.region.axes
         shape = tuple(d.evaluate(self.sizes) for d in dims)
         found = self.checked(f"the part of {self.array.name}", part, shape)
-        if self.region is None:
+        if self.region is None or self.filled:
             return np.array(found)
         if np.ndim(base):
             own = tuple(d.evaluate(self.sizes) for d in self.array.axes)

@@ -37,7 +37,9 @@ class Selecting:
         """Return what is selected of an array, and how long its dims are."""
         array = self.forms.program.array(name)
         assert array is not None
-        return Placing(self.name, array, self.forms.derivation.selection.region(name), sizes)
+        selection = self.forms.derivation.selection
+        region = selection.region(name)
+        return Placing(self.name, array, region, sizes, filled=selection.filled)
 
 
 __all__ = ["Selecting"]

@@ -112,6 +112,8 @@ def _psd_root(jacobian: Factored, H: Values) -> Values:
     """Return L with `L Lᴴ = H`, from the eigenvectors of each sample's matrix."""
     count = int(np.prod(jacobian.out))
     matrices = H.reshape(-1, count, count)
+    if not np.isfinite(matrices).all():
+        raise ArgumentError("H holds entries that are no finite numbers")
     values, vectors = np.linalg.eigh(matrices)
     floor = count * np.finfo(H.dtype).eps * np.abs(values).max(initial=0.0)
     if (values < -floor).any() or not np.allclose(matrices, matrices.conj().swapaxes(1, 2)):

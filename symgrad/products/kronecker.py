@@ -15,8 +15,10 @@ from math import prod
 import numpy as np
 
 from symgrad.errors import ArgumentError
+from symgrad.memory import within_memory
 from symgrad.products.curvature import Curvature
 from symgrad.products.evaluate import Sums, one_by_one
+from symgrad.products.given import check_positive
 from symgrad.products.sides import Factored, Rows, Side
 from symgrad.products.terms import Axis, Product, Values, union
 
@@ -33,8 +35,9 @@ class Kronecker:
     factors: tuple[Values, ...]
     axes: tuple[tuple[int, ...], ...]
 
+    @within_memory
     def dense(self) -> Values:
-        """Return the matrix, `[*p, *p]`."""
+        """Return the matrix, `[*p, *p]`. Raises TooLargeError if memory cannot hold it."""
         rank = sum(map(len, self.axes))
         arguments: list[object] = []
         for factor, own in zip(self.factors, self.axes, strict=True):
@@ -43,12 +46,21 @@ class Kronecker:
         return found
 
     def inverse(self, damping: float = 0.0) -> Kronecker:
-        """Return the product of the inverses of `factor + damping · I`."""
+        """Return the product of the inverses of `factor + damping · I`.
+
+        Raises ArgumentError for a damping that is no number of at least 0, and where a factor is
+        singular.
+        """
+        check_positive("damping", damping)
         found = []
         for factor in self.factors:
             size = prod(factor.shape[: factor.ndim // 2])
             matrix = factor.reshape(size, size) + damping * np.eye(size, dtype=factor.dtype)
-            found.append(np.linalg.inv(matrix).reshape(factor.shape))
+            try:
+                found.append(np.linalg.inv(matrix).reshape(factor.shape))
+            except np.linalg.LinAlgError:
+                hint = "give more damping"
+                raise ArgumentError("a Kronecker factor is singular", hint=hint) from None
         return Kronecker(tuple(found), self.axes)
 
 
