@@ -475,6 +475,8 @@ def test_what_second_derivatives_lean_on_is_named_and_explained():
     assert "K^{Gs,s}_ij = W_ij D^{Gs,s}_j" in text
     assert "K^{z,s}, K^{Gs,s}: derivative of the array before the comma" in text
     assert "K^{Jw,z}_i = D^{Jw,z} x_i" in sg.derive(LOGISTIC, order=2).text()
+    two = "x: input[n]\nW: param[m, n]\nh = tanh(W @ x)\ny = softmax(h)\ns = sum(h)\nreturn y, s"
+    assert "K^{G(y.z),h}_ijk" in sg.derive(two, order=2).text()
 
 
 def test_the_command_line_takes_an_order(capsys, tmp_path):

@@ -119,11 +119,16 @@ def _source_first(rest: str, program: Program) -> str:
     """Return `z,s` of `z_s` and `Gz,s` of `G_z_s`: what was differentiated, and by what."""
     everything = {d.name for d in program.definitions} | {a.name for a in program.arrays}
     sources = {n: n for n in everything}
-    sources |= {f"{head}_{n}": f"{head}{n}" for n in everything for head in "GHJ"}
+    heads = "GHJ"
+    sources |= {f"{head}_{n}": f"{head}{n}" for n in everything for head in heads}
+    for output in program.outputs if len(program.outputs) > 1 else ():
+        sources |= {
+            f"{head}_{output}_{n}": f"{head}({output}.{n})" for n in everything for head in heads
+        }
     for source in sorted(sources, key=lambda n: (-len(n), n)):
         behind = rest.removeprefix(f"{source}_")
-        if behind != rest and behind in everything and rest not in everything:
-            return f"{sources[source]},{behind}"
+        if behind != rest and behind in sources and rest not in everything:
+            return f"{sources[source]},{sources[behind]}"
     return rest
 
 
