@@ -248,7 +248,7 @@ def _brought_to_one(own: Selection, u: Any) -> tuple[Any, Any]:
     largest = [np.abs(v).max(axis=tuple(range(first, v.ndim)), initial=0.0) for v in vectors]
     size = np.max(largest, axis=0)
     size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
-    scaled = [v / size.reshape(*size.shape, *(1,) * (v.ndim - first)) for v in vectors]
+    scaled = [v / size.reshape((*size.shape, *(1,) * (v.ndim - first))) for v in vectors]
     shown = [outward(v, range(first), own.any.batch_axis) for v in scaled]
     if own.any.single:
         shown, size = [v[0] for v in scaled], size[0]
