@@ -19,10 +19,11 @@ from symgrad.compiled import Compiled
 from symgrad.compose import program_of, source_of
 from symgrad.costs.plan import Plan, planned
 from symgrad.dims import Dim
+from symgrad.emit import Source
 from symgrad.errors import ArgumentError, ShapeError, SymgradError
 from symgrad.explain import Explanation, explain
-from symgrad.generation.publics import form_names
-from symgrad.generation.publics_twice import hessian_functions
+from symgrad.form import Forms
+from symgrad.generation.publics_twice import offered
 from symgrad.groups import Grouped, grouped
 from symgrad.judge import compare, report_beside, validated, write_report
 from symgrad.linearize import linearize
@@ -46,6 +47,7 @@ from symgrad.show import show, show_jacobian
 from symgrad.show_plan import show_plan
 from symgrad.syntax import Layer
 from symgrad.trade import trade
+from symgrad.trial import Trial
 from symgrad.turn import require_axis
 from symgrad.validate import Report
 
@@ -170,27 +172,40 @@ def compile(
     names, wrt = grouped(program, read.aliases, wrt, groups, unselected)
     selection = select(program, wrt, read.aliases, unselected)
     made = assemble(program, selection, order, check_domain=check_domain)
-    if order == 2:
-        options["order"] = 2
-    if recompute is not None:
-        again = recomputed(made.derivation.program, recompute)
-        made, options = trade(made, again), {**options, "recompute": again}
-    source = source_of(made, options, None)
-    report = None
+    made, options = _with_options(made, options, order, recompute)
+    source, report = source_of(made, options, None), None
     if check:
         report = validated(made, source, seed)
         source = source_of(made, options, report)
-    file = building.build(source.text, source.name)
-    if target is not None:
-        building.build(source.text, source.name, path=target)
-        if target.is_file():
-            file = target
-            _report_beside(target, report)
-    module = building.load(file)
-    every = made.derivation.selection.names
+    file = _written(source, target, report)
+    module, every = building.load(file), made.derivation.selection.names
     nouns = (source.text, source.captions, report, every, batch_axis)
     done = Compiled(read, made, module, file, *nouns)
     return done if groups is None else Grouped(done, names)
+
+
+def _with_options(
+    made: Forms, options: dict[str, Any], order: int, recompute: str | Sequence[str] | None
+) -> tuple[Forms, dict[str, Any]]:
+    """Return the forms that compute definitions again, and all options as a module holds them."""
+    if order == 2:
+        options = {**options, "order": 2}
+    if recompute is None:
+        return made, options
+    again = recomputed(made.derivation.program, recompute)
+    return trade(made, again), {**options, "recompute": again}
+
+
+def _written(source: Source, target: Path | None, report: Report | None) -> Path:
+    """Write a module into the cache, and to `target` with its report; return the file to load."""
+    file = building.build(source.text, source.name)
+    if target is None:
+        return file
+    building.build(source.text, source.name, path=target)
+    if not target.is_file():  # a pipe
+        return file
+    _report_beside(target, report)
+    return target
 
 
 def _report_beside(target: Path, report: Report | None) -> None:
@@ -234,7 +249,7 @@ def check(
     sizes = open_sizes(sizes_of(dims, compiled.layer), compiled.forms.program)
     made, module = compiled.forms, compiled.module
     names = [n for n in compiled.wrt if n in made.derivation.selection.active]
-    report = compare(made, module, names, seed, batch, sizes, exact=True)
+    report = compare(made, module, Trial(names, seed, batch, sizes, exact=True))
     if not any(a.entries or a.kinks for a in report.agreements):
         shown = ", ".join(f"{name}={size}" for name, size in report.sizes[0])
         message = f"{compiled.name}: at {shown} every derivative is empty: nothing was checked"
@@ -311,16 +326,9 @@ def _from_module(path: str) -> Compiled:
     wrt = {name: parts.get(name, True) for name in names}
     selection = select(program, wrt, unselected=stated.get("unselected", "drop"))
     order = stated.get("order", 1)
-    options = {**options, "order": 2} if order == 2 else options
     made = assemble(program, selection, order)
-    again = module.OPTIONS.get("recompute")
-    if again is not None:
-        made, options = trade(made, again), {**options, "recompute": again}
-    offered: tuple[str, ...] = ("forward", "jacobian", "vjp", "vjp_per_sample", "jvp", "pullback")
-    offered += tuple(form_names(made, made.derivation.selection.names))
-    if order == 2:
-        offered += ("hessian", "hvp", "hessian_sum", *hessian_functions(made, module.WRT))
-    missing = [n for n in offered if not hasattr(module, n)]
+    made, options = _with_options(made, options, order, stated.get("recompute"))
+    missing = [n for n in offered(made) if not hasattr(module, n)]
     if missing:
         raise _damaged(path, f"it has no {missing[0]}")
     text = Path(path).read_text(encoding="utf-8")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from symgrad import build as building
 from symgrad.arguments import call_arguments
+from symgrad.derivation import Derivation
 from symgrad.emit import Source
 from symgrad.errors import ValidationError
 from symgrad.form import Forms
@@ -24,6 +26,7 @@ from symgrad.judge_products import require_products
 from symgrad.judge_twice import compare_twice
 from symgrad.program import Program
 from symgrad.proof.interpret import evaluate_jacobian, interpret
+from symgrad.trial import Trial
 from symgrad.validate import Report, validate
 
 UNCOMPARED = "second derivatives were not compared: they are too large at the sizes stated"
@@ -44,76 +47,84 @@ def validated(made: Forms, source: Source, seed: int) -> Report:
         warnings.simplefilter("ignore", RuntimeWarning)
         twin = building.load(file, plain=True)
     names = made.derivation.selection.active
-    report = compare(made, twin, names, seed, 3, {}, exact=False)
+    report = compare(made, twin, Trial(names, seed))
     report.raise_if_failed(made.program.name)
     write_report(stored, report)
     return report
 
 
-def compare(
-    made: Forms,
-    module: Any,
-    names: Sequence[str],
-    seed: int,
-    batch: int,
-    sizes: Mapping[str, int],
-    exact: bool,
-) -> Report:
-    """Compare the outputs and dense Jacobians of a module with their oracles.
+def compare(made: Forms, module: Any, trial: Trial) -> Report:
+    """Compare what a module computes with its oracles.
 
-    `names` are the arrays whose Jacobians are judged; `exact` adds the closed form in many digits.
-    Raises ValidationError for a wrong output.
+    Raises ValidationError for a wrong output, and in an exact trial for a product or a compact form
+    that is not that of the dense Jacobians.
     """
-    derivation = made.derivation
-    several = len(made.program.outputs) > 1
-
-    seen: list[tuple[Any, Any, Any, Any]] = []
-
-    def jacobian_of(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
-        positional, keywords = call_arguments(made.program.arrays, arrays)
-        with np.errstate(all="ignore"):
-            value = module.forward(*positional, **keywords)
-            found = module.jacobian(*positional, **keywords)
-        values = value if several else (value,)
-        _require_value(made.program, arrays, values)
-        first = () if several else (made.program.outputs[0],)
-        dense = {(*first, k) if first else k: v for k, v in found.items()}
-        seen.append((arrays, (positional, keywords), values, dense))
-        return dense
-
-    def exactly(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
-        return {
-            (j.output, j.parameter): evaluate_jacobian(
-                derivation, j.output, j.parameter, arrays, precision=50
-            )
-            for j in derivation.jacobians
-            if j.parameter in names and not j.beside
-        }
-
-    sizes = {**_masked(made.program), **sizes}
+    trial = replace(trial, sizes={**_masked(made.program), **trial.sizes})
+    judged = _Judged(made, module)
     report = validate(
         made.program,
-        jacobian_of,
-        names,
-        seed=seed,
-        sizes=sizes,
-        batch=batch,
-        exactly=exactly if exact else None,
-        parts=derivation.selection,
+        judged.jacobians,
+        trial.names,
+        seed=trial.seed,
+        sizes=trial.sizes,
+        batch=trial.batch,
+        exactly=partial(_in_many_digits, made.derivation, trial.names) if trial.exact else None,
+        parts=made.derivation.selection,
     )
-    if exact and report.ok:
-        for given, call, values, dense in seen:
-            if all(np.all(np.isfinite(block)) for block in dense.values()):
-                outputs = dict(zip(made.program.outputs, values, strict=True))
-                with np.errstate(all="ignore"):
-                    require_products(made, module, given, call, outputs, dense)
-                break
+    if trial.exact and report.ok:
+        judged.require_products()
     if made.curvature is None:
         return report
-    second = compare_twice(made, module, names, seed, batch, sizes, exact)
+    second = compare_twice(made, module, trial)
     if second is None:
         return replace(report, notes=(*report.notes, UNCOMPARED))
     return replace(report, agreements=(*report.agreements, *second.agreements))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A module that is called at the points of a trial, and what it said there."""
+
+    made: Forms
+    module: Any
+    seen: list[tuple[Any, Any, dict[str, Any], dict[tuple[str, str], Any]]] = field(
+        default_factory=list
+    )
+
+    def jacobians(self, arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:
+        """Return the dense Jacobians; refuse outputs that are not what the definitions say."""
+        program = self.made.program
+        several = len(program.outputs) > 1
+        positional, keywords = call_arguments(program.arrays, arrays)
+        with np.errstate(all="ignore"):
+            value = self.module.forward(*positional, **keywords)
+            found = self.module.jacobian(*positional, **keywords)
+        values = dict(zip(program.outputs, value if several else (value,), strict=True))
+        _require_value(program, arrays, values)
+        dense = found if several else {(program.outputs[0], k): v for k, v in found.items()}
+        self.seen.append((arrays, (positional, keywords), values, dense))
+        return dense
+
+    def require_products(self) -> None:
+        """Judge products and compact forms by the first Jacobians that are finite."""
+        for arrays, call, values, dense in self.seen:
+            if all(np.all(np.isfinite(block)) for block in dense.values()):
+                with np.errstate(all="ignore"):
+                    require_products(self.made, self.module, arrays, call, values, dense)
+                return
+
+
+def _in_many_digits(
+    derivation: Derivation, names: Sequence[str], arrays: dict[str, Any]
+) -> dict[tuple[str, str], Any]:
+    """Return the closed forms of first derivatives, evaluated in 50 digits."""
+    return {
+        (j.output, j.parameter): evaluate_jacobian(
+            derivation, j.output, j.parameter, arrays, precision=50
+        )
+        for j in derivation.jacobians
+        if j.parameter in names and not j.beside
+    }
 
 
 def _masked(program: Program) -> dict[str, int]:
@@ -122,13 +133,15 @@ def _masked(program: Program) -> dict[str, int]:
     return {name: size for name, size in pairs if name is not None and size is not None}
 
 
-def _require_value(program: Program, arrays: dict[str, Any], values: Sequence[Any]) -> None:
+def _require_value(
+    program: Program, arrays: dict[str, Any], values: Mapping[str, Any]
+) -> None:
     """Refuse a module whose outputs are not what the definitions say.
 
     Raises ValidationError naming the output, its place and both numbers.
     """
     right = interpret(program, arrays)
-    for output, value in zip(program.outputs, values, strict=True):
+    for output, value in values.items():
         expected = np.broadcast_to(right[output], np.shape(value))
         scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
         close = np.isclose(value, expected, rtol=1e-9, atol=1e-11 * scale + 1e-12, equal_nan=True)

@@ -20,6 +20,7 @@ from symgrad.form import Forms
 from symgrad.judge_products import contracted, require_close
 from symgrad.program import Definition, Program, indices_of
 from symgrad.proof.interpret import evaluate_jacobian
+from symgrad.trial import Trial
 from symgrad.validate import Report, validate
 
 LARGEST = 4_000_000
@@ -30,15 +31,7 @@ USUAL = 3
 """The size taken for a dim that is open, to tell how many entries there are."""
 
 
-def compare_twice(
-    made: Forms,
-    module: Any,
-    names: Sequence[str],
-    seed: int,
-    batch: int,
-    sizes: Mapping[str, int],
-    exact: bool,
-) -> Report | None:
+def compare_twice(made: Forms, module: Any, trial: Trial) -> Report | None:
     """Compare second derivatives with differences; None where they are too large for that.
 
     Raises ValidationError where sums or products with tangents are not those of the blocks.
@@ -70,8 +63,8 @@ def compare_twice(
         return found
 
     return validate(
-        program, hessian_of, names, seed=seed, sizes=sizes, batch=batch,
-        exactly=exactly if exact else None, parts=derivation.selection, floor=FLOOR,
+        program, hessian_of, trial.names, seed=trial.seed, sizes=trial.sizes, batch=trial.batch,
+        exactly=exactly if trial.exact else None, parts=derivation.selection, floor=FLOOR,
     )  # fmt: skip
 
 

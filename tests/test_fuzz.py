@@ -12,7 +12,9 @@ import re
 import pytest
 from fuzz.laws import Fault, Refused, faults
 from fuzz.shrink import shrink
-from fuzz.strategies import sketch
+from fuzz.strategies import drawn, sketch
+from hypothesis import HealthCheck, find, given, note, settings
+from hypothesis import strategies as st
 
 import symgrad as sg
 from symgrad.check import check as check_layer
@@ -22,6 +24,13 @@ from symgrad.jacobians import Jacobians
 PROGRAMS = 300
 SLICE = 20
 """Programs a test: few enough that a failure is found again quickly."""
+BY_HYPOTHESIS = settings(
+    max_examples=60,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 COMPILED = (3, 17, 29, 58, 71)
 """Seeds whose layers are small, and run through numba."""
 
@@ -78,6 +87,23 @@ def test_all_forms_of_random_layers_agree(first):
     for seed in range(first, first + SLICE):
         options = {"differences": seed % 10 == 0, "explained": seed % 5 == 1}
         check(seed, **options, twice=seed % 20 == 4)
+
+
+@BY_HYPOTHESIS
+@given(st.randoms(use_true_random=False), st.integers(0, 1000))
+def test_layers_that_hypothesis_draws_obey_the_laws(rng, seed):
+    program = drawn(rng, seed)
+    note(program.text)
+    assert broken(program.text, program.wrt, seed, differences=seed % 10 == 0) is None
+
+
+def test_hypothesis_makes_a_layer_that_fails_small():
+    def has_tanh(program):
+        return "tanh" in program.text
+
+    source = st.randoms(use_true_random=False).map(drawn)
+    smallest = find(source, has_tanh, settings=settings(BY_HYPOTHESIS, max_examples=2000))
+    assert len(smallest.text.splitlines()) <= 6, smallest.text
 
 
 @pytest.mark.slow

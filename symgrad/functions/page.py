@@ -121,7 +121,7 @@ def _derivatives(function: Function, orders: Sequence[tuple[int, ...]]) -> str:
     if function.from_value is not None:
         y = sympy.Symbol("y", real=True)
         slopes[0] = function.from_value(y, *symbols_of(function.name))
-    texts = [_Words().doprint(sympy.sympify(slope, strict=True)) for slope in slopes]
+    texts = [_Words().doprint(slope) for slope in slopes]
     if len(texts) == 1:
         return _code(texts[0])
     pairs = zip(function.arguments, texts, strict=True)

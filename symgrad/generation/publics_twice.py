@@ -66,6 +66,16 @@ def hessian_functions(
     }
 
 
+def offered(forms: Forms) -> tuple[str, ...]:
+    """Return the names of all functions that a module of these forms has."""
+    names = forms.derivation.selection.names
+    first = ("forward", *form_names(forms, names), "jacobian", "vjp", "vjp_per_sample",
+             "per_sample_vjp", "jvp", "pullback")  # fmt: skip
+    if forms.curvature is None:
+        return first
+    return (*first, *hessian_functions(forms, names), "hessian", "hvp", "hessian_sum")
+
+
 class _Twice:
     """Writes the functions that concern all pairs together."""
 

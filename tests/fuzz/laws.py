@@ -28,6 +28,7 @@ from symgrad.judge_twice import compare_twice
 from symgrad.proof.interpret import evaluate_jacobian, interpret
 from symgrad.proof.sample import dim_names, draw_arrays, fits
 from symgrad.select import select
+from symgrad.trial import Trial
 
 from .faults import RTOL, Fault, same, say
 from .products import product_faults
@@ -97,7 +98,7 @@ def faults(
     if differences or torch_jacobians is None:
         try:
             seed, chosen = int(rng.integers(1 << 30)), made.derivation.selection.names
-            report = compare(made, module, chosen, seed, 2, {}, exact=False)
+            report = compare(made, module, Trial(chosen, seed, 2))
             if not report.ok:
                 found.append(Fault("finite differences", str(report)))
         except ValidationError as error:
@@ -117,7 +118,7 @@ def _second_order(program: Any, selection: Any, rng: np.random.Generator) -> lis
         module = build.load(build.build(source.text, source.name), plain=True)
     names = made.derivation.selection.names
     try:
-        report = compare_twice(made, module, names, int(rng.integers(1 << 30)), 2, {}, exact=False)
+        report = compare_twice(made, module, Trial(names, int(rng.integers(1 << 30)), 2))
     except ValidationError as error:
         missed = "no test point" in str(error)
         return [] if missed else [Fault("second derivatives", str(error))]

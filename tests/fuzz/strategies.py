@@ -26,7 +26,12 @@ class Sketch:
 
 def sketch(seed: int) -> Sketch:
     """Return the random layer of a seed."""
-    return _Grower(random.Random(seed)).layer(seed)
+    return drawn(random.Random(seed), seed)
+
+
+def drawn(rng: random.Random, seed: int = 0) -> Sketch:
+    """Return the random layer of a source of random choices, which hypothesis may be."""
+    return _Grower(rng).layer(seed)
 
 
 class _Grower(Recurrences):
