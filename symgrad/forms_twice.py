@@ -6,27 +6,20 @@ Sums and products never make an array that has both a batch axis and the axes of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 
+from symgrad.algebra.early import add_up_early
 from symgrad.algebra.factors import structure, unique_keys
 from symgrad.algebra.names import Names
 from symgrad.algebra.order import needed
-from symgrad.algebra.sweep import Sweep
 from symgrad.algebra.tangents import tangents
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.errors import InternalError
 from symgrad.form import Curvature, Form, Forms, Result
 from symgrad.program import (
-    Access,
     Array,
     Definition,
-    Delta,
-    Guard,
-    Index,
     Program,
-    Scalar,
     Supply,
     Term,
     indices_of,
@@ -78,57 +71,41 @@ def _sums(program: Program, summed: Derivation) -> Form:
     for jacobian in summed.jacobians:
         if not jacobian.beside:
             continue
-        adder = _Adder(summed, jacobian, Sweep(whole, summed.selection, supply, names, "S"))
-        definition = adder.total()
-        closing += [*adder.sweep.definitions, definition]
         key = (jacobian.parameter, jacobian.beside)
+        definition = _Adder(summed, jacobian).total(names.new(f"H_{'_'.join(key)}"))
+        closing.append(definition)
         results.append(Result(key, definition.name, definition.indices))
     everything = (*whole.definitions, *summed.adjoints, *closing)
-    definitions = needed(everything, [r.array for r in results])
+    handed = [r.array for r in results]
+    definitions = add_up_early(needed(everything, handed), handed, whole.batch, names, supply)
     return Form("hessian_sum", definitions, tuple(results), given)
 
 
 class _Adder:
-    """Adds up one second derivative over samples, as products of two matrices where it can."""
+    """Adds up one second derivative over samples."""
 
-    def __init__(self, summed: Derivation, jacobian: Jacobian, sweep: Sweep) -> None:
-        self.program, self.jacobian, self.sweep = summed.program, jacobian, sweep
-        self.wish = f"H_{jacobian.parameter}_{jacobian.beside}"
+    def __init__(self, summed: Derivation, jacobian: Jacobian) -> None:
+        self.program, self.jacobian = summed.program, jacobian
         pair = (jacobian.parameter, jacobian.beside)
         self.apart = any(self._array(name).batched for name in pair)
 
-    def total(self) -> Definition:
+    def total(self, name: str) -> Definition:
         """Return the sum; samples stay apart where one of the arrays is an input."""
         batch = self.program.batch
         first = (batch,) if self.apart else ()
         indices = (*first, *self.jacobian.theta)
-        terms = tuple(self.added(t, indices) for t in self.jacobian.terms)
-        return Definition(self.sweep.names.new(self.wish), indices, terms, written=False)
+        terms = tuple(self.added(t) for t in self.jacobian.terms)
+        return Definition(name, indices, terms, written=False)
 
-    def added(self, term: Term, free: Sequence[Index]) -> Term:
-        """Return a term summed over samples, its arrays as two groups."""
+    def added(self, term: Term) -> Term:
+        """Return a term summed over samples, unless they stay apart."""
         batch = self.program.batch
         if self.apart or not any(batch in indices_of(f) for f in term.factors):
             return term
-        ties = [f for f in term.factors if isinstance(f, Delta | Guard)]
-        arrays = [f for f in term.factors if f not in ties]
-        while len(arrays) > 2:
-            a, b = min(combinations(arrays, 2), key=lambda pair: len(_joint(*pair)))
-            arrays = [f for f in arrays if f not in (a, b)]
-            arrays.append(self.product(a, b))
-        return self.sweep.split(self.wish, Term((batch,), (*ties, *arrays)), free)
-
-    def product(self, a: Scalar, b: Scalar) -> Access:
-        """Return the product of two arrays of samples as an array of its own."""
-        order = (self.program.batch, *self.jacobian.theta)
-        return self.sweep.name_sum(f"S_{self.wish[2:]}", [Term((), (a, b))], order)
+        return Term((batch,), term.factors)
 
     def _array(self, name: str) -> Array:
         array = self.program.array(name)
         if array is None:
             raise InternalError(f"no array {name}")
         return array
-
-
-def _joint(a: Scalar, b: Scalar) -> set[Index]:
-    return {*indices_of(a), *indices_of(b)}

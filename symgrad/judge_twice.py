@@ -70,7 +70,7 @@ def compare_twice(made: Forms, module: Any, trial: Trial) -> Report | None:
 
 def slopes_as_outputs(made: Forms) -> tuple[Program, dict[tuple[str, str], str]]:
     """Return the program whose outputs are all dense Jacobians, and what each is called."""
-    program, derivation = made.program, made.derivation
+    program = made.program
     labels: dict[tuple[str, str], str] = {}
     closing: list[Definition] = []
     for structured in made.structured:
@@ -80,7 +80,9 @@ def slopes_as_outputs(made: Forms) -> tuple[Program, dict[tuple[str, str], str]]
         label = f"²{jacobian.output}/d{jacobian.parameter} "
         labels[jacobian.output, jacobian.parameter] = label
         closing.append(replace(dense, name=label, indices=indices))
-    everything = (*program.definitions, *derivation.adjoints, *closing)
+    own = {d.name for d in program.definitions}
+    adjoints = [d for d in made.factors.definitions if d.name not in own]  # parts, as `dense` reads
+    everything = (*program.definitions, *adjoints, *closing)
     outputs = tuple(labels.values())
     return replace(program, definitions=needed(everything, outputs), outputs=outputs), labels
 

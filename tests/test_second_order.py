@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -212,13 +213,25 @@ def test_sums_of_a_logistic_regression_are_one_product():
     close(jac.hessian_sum(X, w, u)["w", "w"], X.T @ D @ X)
 
 
-def test_no_array_of_a_sum_has_samples_and_the_axes_of_both():
-    jac = unvalidated("x: input[n]\nW: param[m, n]\nV: param[k, m]\ny = V @ tanh(W @ x)", order=2)
-    curvature = jac.forms.curvature
-    batch = jac.forms.program.batch
-    for definition in curvature.summed.definitions:
-        if batch in definition.indices:
-            assert len(definition.indices) <= 4  # b, and no more than three of W's two and V's two
+SUMMED = {
+    **TEXTS,
+    "net": "x: input[n]\nW: param[m, n]\nV: param[k, m]\ny = V @ tanh(W @ x)",
+    "solves": "x: input[n]\nS: param[m, m]\nW: param[m, n]\ny = solve(S @ S.T + eye(m), W @ x)",
+    "scores": "x: input[n]\nW: param[m, n]\nA: param[k, m]\ny = softmax(A @ tanh(W @ x))",
+    "whitened": "x: input[n]\nL: param[n, n]\ny = sum(solve(L.T @ L + eye(n), x) ** 2)",
+}
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_no_array_of_a_sum_has_samples_and_the_axes_of_both(name):
+    forms = unvalidated(SUMMED[name], order=2).forms
+    batch, summed = forms.program.batch, forms.curvature.summed
+    arrays = {a.name: a for a in forms.program.arrays}
+    pairs = [r for r in summed.results if all(arrays[n].axes for n in r.key)]
+    for definition in (d for d in summed.definitions if batch in d.indices):
+        own = Counter(i.dim for i in definition.indices)
+        for pair in pairs:
+            assert Counter(i.dim for i in pair.indices) - own, (definition.name, pair.key)
 
 
 def test_inputs_are_differentiated_by_sample():
@@ -313,6 +326,31 @@ def test_parts_of_arrays_have_second_derivatives():
     assert sg.check(part).ok
     text = sg.derive(DENSE, {"W": np.s_[1:, :]}, order=2)["W", "W"].text()
     assert text.startswith("∂²y[i]/∂W[j+1,k]∂W[l+1,p] = ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x: input[n]\nW: param[m, n]\ny = softmax(W @ x)",
+        "x: input[n]\nW: param[m, n]\nA: param[k, m]\ny = A @ tanh(W @ x)",
+        "x: input[n]\nW: param[m, n]\nA: param[m, m]\ny = softmax(A @ (W @ x))",
+        "x: input[n]\nW: param[m, n]\nA: param[m, m]\ny = solve(A, tanh(W @ x))",
+    ],
+)
+@pytest.mark.parametrize("part", [np.s_[1:], np.s_[1:, ::2], [2, 0]])
+def test_parts_beside_axes_of_the_output_are_validated_and_right(text, part):
+    some = sg.compile(text, wrt={"W": part}, order=2)  # differences of the part's Jacobians
+    assert some.report.ok
+    whole = unvalidated(text, wrt=["W"], order=2)
+    rng = np.random.default_rng(1)
+    sizes = {"m": 3, "n": 4, "k": 2}
+    arrays = [rng.normal(size=[sizes[d.strip()] for d in line.split("[")[1][:-1].split(",")])
+              for line in text.splitlines()[:-1]]  # fmt: skip
+    arrays[0] = rng.normal(size=(5, 4))
+    found, full = some.hessian(*arrays)["W", "W"], whole.hessian(*arrays)["W", "W"]
+    at = part if isinstance(part, tuple) else (part, slice(None))
+    ahead = (slice(None),) * 2
+    close(found.dense(), full.dense()[(*ahead, *at)][(*ahead, *(slice(None),) * 2, *at)])
 
 
 def test_select_keeps_pairs_of_what_is_selected():

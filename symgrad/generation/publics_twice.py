@@ -134,7 +134,8 @@ class _Twice:
         lines += [*self.both_orders({p: f"sums[{_keys(p)}]" for p in pairs}), "return found"]
         doc = [
             "Return {(θ, φ): Σ u · ∂²y/∂θ∂φ}, added up over samples and outputs, in both orders.",
-            "Nothing of the size of all samples' second derivatives is made.",
+            "No array that is made has samples and the axes of both θ and φ. Recurrences make some",
+            "with samples, the axes of one of them and those of a state.",
         ]
         if apart:
             doc.append("Where θ or φ is an input, samples stay apart.")
