@@ -198,19 +198,28 @@ class Accounts:
         if trade is None:
             order = self.drivers.of_back(form)
             handed = [result.array for result in form.results]
-            runner = self._apart(ledger, order, handed, only=self._wanted(form, order, handed))
+            only, cuts = self._wanted(form, order, handed)
+            runner = self._apart(ledger, order, handed, only=only, cuts=cuts)
         else:
             stages = trade.vjp if form.name == "vjp" else trade.vjp_per_sample
             runner = self._staged(ledger, stages, form.given)
         runner.free([r.array for r in form.results if r.key[0] in self.wrt])
 
-    def _wanted(self, form: Form, order: Order, handed: Sequence[str]) -> set[int] | None:
-        """Return which functions and steps of a way back run for what is selected, None for all."""
+    def _wanted(
+        self, form: Form, order: Order, handed: Sequence[str]
+    ) -> tuple[set[int] | None, set[int]]:
+        """Return which functions and steps of a way back run for what is selected, None for all.
+
+        And before which of them it is asked what is wanted.
+        """
         names = {code_name(r.array): r.key[0] for r in form.results}
-        if set(self.wrt) == set(names.values()):
-            return None
+        if len(names) == 1:
+            return None, set()
         found = served(self.drivers.apart(order, handed), names)
-        return {number for number, of in enumerate(found) if of & set(self.wrt)}
+        cuts = {n for n in range(1, len(found)) if found[n] != found[n - 1]}
+        if set(self.wrt) == set(names.values()):
+            return None, cuts
+        return {number for number, of in enumerate(found) if of & set(self.wrt)}, cuts
 
     def pullback(self, ledger: Ledger) -> None:
         """Note the forward half of a pullback, which keeps what the way back reads."""
@@ -243,10 +252,12 @@ class Accounts:
         wanted: Collection[str],
         until: int | None = None,
         only: Collection[int] | None = None,
+        cuts: Collection[int] = (),
     ) -> Runner:
         """Run a driver in which what parameters determine has functions of its own.
 
-        `wanted` is read after it; it stops after `until` functions and steps, and runs `only` some.
+        `wanted` is read after it; it stops after `until` functions and steps, and runs `only` some;
+        steps before and behind `cuts` are no run.
         """
         groups, rest, shapes = self.drivers.divided(order, wanted)
         schedule, axes = self.drivers.planned(rest, shapes)
@@ -265,7 +276,9 @@ class Accounts:
         runner.buffers |= {b.name: b for b in schedule.buffers}
         steps = schedule.steps[: None if until is None else max(until - len(groups), 0)]
         numbered = enumerate(steps, len(groups))
-        runner.run([step for number, step in numbered if only is None or number in only])
+        chosen = [(n, step) for n, step in numbered if only is None or n in only]
+        begins = [place for place, (n, _) in enumerate(chosen) if n in cuts]
+        runner.run([step for _, step in chosen], begins)
         return runner
 
     def _record(self, ledger: Ledger) -> None:
@@ -308,18 +321,19 @@ class Accounts:
         """Run a forward pass and all factors, or as far as some derivatives need them."""
         wanted = None if blocks is None else {a for s in blocks for a in s.arrays}
         steps, done = self._until(order, wanted)
-        runner = self._apart(ledger, order, order.keep or (), steps)
+        cuts = {self._until(order, arrays)[0] for arrays in order.leaves.values()}
+        runner = self._apart(ledger, order, order.keep or (), steps, cuts=cuts)
         runner.free([name for name in order.keep or () if name in done])
         return runner
 
-    def _until(self, order: Order, wanted: set[str] | None) -> tuple[int, set[str]]:
+    def _until(self, order: Order, wanted: Collection[str] | None) -> tuple[int, set[str]]:
         """Return after how many functions and steps a sweep stops, and what is complete then."""
         groups, rest, shapes = self.drivers.divided(order, order.keep or ())
         later = self.drivers.planned(rest, shapes)[0].completed
         completed = [*(group.wanted for group in groups), *later]
         done = set(self.drivers.declared())
         for number, names in enumerate(completed):
-            if wanted is not None and wanted <= done:
+            if wanted is not None and done.issuperset(wanted):
                 return number, done
             done |= set(names)
         return len(completed), done

@@ -17,8 +17,8 @@ from symgrad.costs.lapack import cholesky, factorisation, substitution, symmetri
 from symgrad.costs.operands import Copies, copies
 from symgrad.costs.spans import Span
 from symgrad.dims import ONE, ZERO, Dim
-from symgrad.generation.write_driver import is_stack, oriented
-from symgrad.program import Access, Definition, Index, Lookup, Primitive, Table, indices_of
+from symgrad.generation.write_driver import is_stack, oriented, takes_samples
+from symgrad.program import BATCH, Access, Definition, Index, Lookup, Primitive, Table, indices_of
 from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, Step, Walk, written_by
 
 INTEGER = 8
@@ -106,13 +106,33 @@ class Runner:
     cut: Mapping[str, int] = field(default_factory=dict)
     left: Dim = ZERO
 
-    def run(self, steps: Sequence[Step]) -> None:
-        """Run steps one after the other, allocating what they write first."""
+    def run(self, steps: Sequence[Step], cuts: Collection[int] = ()) -> None:
+        """Run steps one after the other, allocating what they write first.
+
+        Neighbours that take samples one by one are one run, but for `cuts` before some of them.
+        """
+        run: list[Step] = []
+        for number, step in enumerate(steps):
+            alone = not takes_samples(step, self._is_batched)
+            if alone or number in cuts:
+                self.each(run)
+                run = []
+            run.append(step)
+            if alone:
+                self.each(run)
+                run = []
+        self.each(run)
+
+    def each(self, steps: Sequence[Step]) -> None:
+        """Run steps as one: all that they write is allocated first."""
+        for name in (n for step in steps for n in written_by(step)):
+            if name not in self.homes:
+                self.allocate(self.buffers[name])
         for step in steps:
-            for name in written_by(step):
-                if name not in self.homes:
-                    self.allocate(self.buffers[name])
             self._step(step, ())
+
+    def _is_batched(self, name: str) -> bool:
+        return self.shapes[name][:1] == (BATCH,)
 
     def free(self, kept: Collection[str]) -> None:
         """Free all allocations but those in which some array of `kept` lies."""
@@ -243,7 +263,8 @@ def walk_segments(
     cut = {view.part: view.axis for view in run.views if view.axis}
     homes: dict[str, str | None] = dict.fromkeys(t.name for t in run.sums)
     inner = Runner(Ledger(ledger.item, ledger.tables), buffers, homes, shapes, cut)
-    inner.run(schedule.steps)
+    for step in schedule.steps:
+        inner.each((step,))
     one = inner.ledger
     total, exact = span.total(one.total)
     ledger.total, ledger.peak_exact = ledger.total + total, False

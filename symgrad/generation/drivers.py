@@ -20,6 +20,7 @@ from symgrad.generation.drivers_twice import drivers_twice
 from symgrad.generation.fold import fold
 from symgrad.generation.order import Order
 from symgrad.generation.orders import Orders, results_of
+from symgrad.generation.pieces import PieceBook, Written
 from symgrad.generation.segments import run_lines
 from symgrad.generation.shared import Needs, Shared, needs_of, shared
 from symgrad.generation.wanted import guarded
@@ -30,7 +31,7 @@ from symgrad.plan import plan, triangular
 from symgrad.program import BATCH, Array, Definition, reads
 from symgrad.schedule import Schedule
 
-Steps = list[tuple[tuple[str, ...], list[str]]]
+Steps = list[Written]
 Shapes = dict[str, tuple[Dim, ...]]
 
 
@@ -42,11 +43,13 @@ class Drivers(Orders):
     book: KernelBook = field(default_factory=KernelBook)
     kept: dict[str, str] = field(default_factory=dict)
     needs: Needs = field(init=False)
+    pieces: PieceBook = field(init=False)
 
     def __post_init__(self) -> None:
         """Ask whether the module may run on complex arrays, and what parameters determine."""
         self.book.analytic = real_only(self.forms) is None
         self.needs = needs_of(self.forms.program)
+        self.pieces = PieceBook(size_names(self.forms.program))
 
     def texts(self) -> list[str]:
         """Return all drivers, in the order in which the public functions need them."""
@@ -65,40 +68,45 @@ class Drivers(Orders):
             texts += drivers_twice(self, self.forms.curvature)
         if self.forms.domain is not None:
             texts.append(self.domain(self.forms.domain))
-        return [*texts, *self.kept.values()]
+        return [*texts, *self.kept.values(), *self.pieces.functions.values()]
 
     def forward(self) -> str:
         """Return the driver of the outputs alone."""
         results = results_of(self.forms.forward)
         steps = self.apart(self.of_forward(), results)
-        lines = [*_flat(steps), self.returned(self.forms.forward)]
+        lines = [*self.pieces.lines(steps), self.returned(self.forms.forward)]
         return self.function("_forward", "arrays, sizes, dtype", "Return the outputs.", lines)
 
     def sweep(self) -> str:
         """Return the driver of the forward pass and all factors, leaving as soon as it may."""
-        wanted = self.wanted()
         title = "Return the arrays that Jacobians are made of; `until` names one to stop at."
-        return self.sweep_for(wanted, self.of_sweep(), "_sweep", title)
+        return self.sweep_for(self.of_sweep(), "_sweep", title)
 
-    def sweep_for(
-        self, wanted: Mapping[str, set[str]], order: Order, name: str, title: str
-    ) -> str:
-        """Return a driver of the arrays that are `wanted`, by what wants them, and those kept."""
-        kept = order.keep or ()
+    def sweep_for(self, order: Order, name: str, title: str) -> str:
+        """Return a driver of the arrays to keep that may stop as soon as it has some."""
+        kept, wanted = order.keep or (), dict(order.leaves)
         declared = self.declared()
         done: set[str] = set()
         lines = ["v = {}"]
-        for writes, step in [(declared, []), *self.apart(order, kept)]:
-            lines += step
-            lines += [f'v["{n}"] = {code_name(n)}' for n in writes if n in kept]
-            done |= set(writes)
+        run: Steps = []
+        for step in [Written(declared), *self.apart(order, kept)]:
+            run.append(step)
+            done |= set(step.complete)
             ready = [p for p, arrays in wanted.items() if arrays <= done]
             wanted = {p: arrays for p, arrays in wanted.items() if p not in ready}
-            lines += _leave(ready)
+            if ready:
+                lines += [*self.noted(run, kept), *_leave(ready)]
+                run = []
+        lines += self.noted(run, kept)
         if lines[-1] == "    return v":
             del lines[-2:]
         lines.append("return v")
         return self.function(name, "arrays, sizes, dtype, until=None", title, lines)
+
+    def noted(self, steps: Steps, kept: Collection[str]) -> list[str]:
+        """Return the lines of steps, and those that put what is kept into `v`."""
+        found = [n for step in steps for n in step.complete if n in kept]
+        return [*self.pieces.lines(steps), *(f'v["{n}"] = {code_name(n)}' for n in found)]
 
     def expand(self, structured: Structured, definition: Definition, kind: str) -> str:
         """Return the driver that makes a Jacobian dense or compact from its factors."""
@@ -120,7 +128,7 @@ class Drivers(Orders):
         """Return the driver of the forward pass that keeps what going back needs."""
         kept, trade = self.recorded(), self.forms.trade
         if trade is None:
-            lines = _flat(self.apart(self.of_record(), kept))
+            lines = self.pieces.lines(self.apart(self.of_record(), kept))
         else:
             lines = self.staged(trade.record)
         entries = ", ".join(f'"{n}": {code_name(n)}' for n in kept)
@@ -135,7 +143,8 @@ class Drivers(Orders):
             steps = self.apart(self.of_back(form), results_of(form))
             names = {r.array: r.key[0] for r in form.results}
             several = len(names) > 1
-            lines = guarded(steps, names) if several else _flat(steps)
+            write = self.pieces.lines
+            lines = guarded(steps, names, write) if several else write(steps)
         else:
             stages, several = (trade.vjp if form.name == "vjp" else trade.vjp_per_sample), False
             lines = self.staged(stages, form.given)
@@ -185,7 +194,7 @@ class Drivers(Orders):
     def tangent(self) -> str:
         """Return the driver of a Jacobian-vector product."""
         form = self.forms.jvp
-        steps = _flat(self.apart(self.of_tangent(), results_of(form)))
+        steps = self.pieces.lines(self.apart(self.of_tangent(), results_of(form)))
         lines = [
             f'{code_name(a.name)} = tangents["{name}"]'
             for a, name in zip(form.given, self.forms.derivation.selection.names, strict=True)
@@ -233,7 +242,8 @@ class Drivers(Orders):
         """
         groups, rest, shapes = self.divided(order, wanted)
         steps: Steps = [
-            (group.wanted, [self.recall(group, order.given, shapes)]) for group in groups
+            Written(tuple(group.wanted), (), (self.recall(group, order.given, shapes),))
+            for group in groups
         ]
         return [*steps, *self.written(rest, *self.planned(rest, shapes))]
 
@@ -258,7 +268,7 @@ class Drivers(Orders):
         Its function is noted; equal ones are one.
         """
         order = Order(group.definitions, given, handed=group.wanted)
-        lines = _flat(self.written(order, *self.planned(order, more)))
+        lines = self.pieces.lines(self.written(order, *self.planned(order, more)))
         names = [code_name(n) for n in group.wanted]
         target = ", ".join(names)
         lines.append(f"return {target}")
@@ -318,7 +328,7 @@ class Drivers(Orders):
         self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None
     ) -> list[str]:
         """Return the lines of all steps of a driver."""
-        return _flat(self.steps(order, more))
+        return self.pieces.lines(self.steps(order, more))
 
     def shapes(self, given: Sequence[Array]) -> dict[str, tuple[Dim, ...]]:
         """Return the axes of every array a form may read, the batch axis among them."""
@@ -368,10 +378,6 @@ class Drivers(Orders):
         ]
         body = (fold(f"    {line}") for line in (*opening, *counted, *lines))
         return "\n".join((fold(f"def {name}({parameters}):"), f'    """{title}"""', *body))
-
-
-def _flat(steps: Steps) -> list[str]:
-    return [line for _, step in steps for line in step]
 
 
 def _leave(ready: Sequence[str]) -> list[str]:

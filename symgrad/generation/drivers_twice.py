@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 def drivers_twice(drivers: Drivers, curvature: Curvature) -> list[str]:
     """Return the drivers of second derivatives."""
     title = "Return the arrays that second derivatives are made of, up to those of one."
-    wanted: dict[str, set[str]] = {}
-    for s in curvature.structured:
-        wanted.setdefault(s.pair, set()).update(s.arrays)
-    texts = [drivers.sweep_for(wanted, of_sweep_twice(curvature), "_sweep_twice", title)]
+    texts = [drivers.sweep_for(of_sweep_twice(curvature), "_sweep_twice", title)]
     for structured in curvature.structured:
         texts.append(drivers.expand(structured, structured.dense, "dense"))
         if structured.compact is not None:
@@ -32,7 +29,10 @@ def drivers_twice(drivers: Drivers, curvature: Curvature) -> list[str]:
 def of_sweep_twice(curvature: Curvature) -> Order:
     """Return what the sweep of second derivatives computes."""
     kept = sorted({a for s in curvature.structured for a in s.arrays})
-    return Order(curvature.factors.definitions, keep=kept, handed=kept)
+    wanted: dict[str, frozenset[str]] = {}
+    for s in curvature.structured:
+        wanted[s.pair] = wanted.get(s.pair, frozenset()) | set(s.arrays)
+    return Order(curvature.factors.definitions, keep=kept, handed=kept, leaves=wanted)
 
 
 def of_form(form: Form) -> Order:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from symgrad.program import Array, Definition
 
@@ -16,7 +16,8 @@ class Order:
     """What a driver is to compute: definitions over arrays `given` beside the declared ones.
 
     Arrays in `made` exist already. With `keep`, the arrays wanted afterwards, others may be
-    overwritten; with `handed`, those given to the caller, others may be views.
+    overwritten; with `handed`, those given to the caller, others may be views. `leaves` has the
+    arrays after which the driver may stop, by the name to stop at.
     """
 
     definitions: Sequence[Definition]
@@ -24,3 +25,4 @@ class Order:
     made: Sequence[str] = ()
     keep: Sequence[str] | None = None
     handed: Sequence[str] | None = None
+    leaves: Mapping[str, frozenset[str]] = field(default_factory=dict)

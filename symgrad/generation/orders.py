@@ -22,18 +22,20 @@ class Orders:
         form = self.forms.forward
         return Order(form.definitions, handed=results_of(form))
 
-    def wanted(self) -> dict[str, set[str]]:
+    def wanted(self) -> dict[str, frozenset[str]]:
         """Return the arrays that the Jacobians with respect to each parameter are made of."""
+        own = self.forms.structured
         return {
-            p: {a for s in self.forms.structured if s.jacobian.parameter == p for a in s.arrays}
+            p: frozenset(a for s in own if s.jacobian.parameter == p for a in s.arrays)
             for p in self.forms.derivation.selection.names
         }
 
     def of_sweep(self) -> Order:
         """Return what `_sweep` computes."""
-        arrays = {a for found in self.wanted().values() for a in found}
+        wanted = self.wanted()
+        arrays = {a for found in wanted.values() for a in found}
         kept = sorted(arrays | set(self.forms.program.outputs))
-        return Order(self.forms.factors.definitions, keep=kept, handed=kept)
+        return Order(self.forms.factors.definitions, keep=kept, handed=kept, leaves=wanted)
 
     def of_expand(self, definition: Definition) -> Order:
         """Return what makes a Jacobian dense or compact."""

@@ -39,7 +39,7 @@ def run_lines(
         f"{stop} = min({start} + {segment}, {total})",
         f"{count} = {stop} - {start}",
         *_opening(run),
-        *(line for _, lines in steps for line in lines),
+        *(line for step in steps for line in (*step.made, *step.lines)),
         *_closing(run),
     ]
     return [

@@ -7,30 +7,30 @@ What a step serves is told by who reads what it writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
+from symgrad.generation.pieces import Written
 from symgrad.generation.write_kernel import code_name, mentions
 
-Steps = Sequence[tuple[tuple[str, ...], list[str]]]
+Steps = Sequence[Written]
 
 
-def guarded(steps: Steps, results: Mapping[str, str]) -> list[str]:
+def guarded(
+    steps: Steps, results: Mapping[str, str], written: Callable[[Steps], list[str]]
+) -> list[str]:
     """Return the lines that put the results wanted into `found`; `only` are their names, or None.
 
-    `results` has the name of each result by its array.
+    `results` has the name of each result by its array; `written` gives the lines of steps.
     """
     needed = served(steps, {code_name(array): name for array, name in results.items()})
     lines = ["found = {}"]
     numbers = range(len(steps))
     for names, group in groupby(numbers, key=lambda n: needed[n]):
-        body = []
-        for number in group:
-            complete, text = steps[number]
-            body += text
-            for array in complete:
-                if array in results:
-                    body.append(f'found["{results[array]}"] = {code_name(array)}')
+        own = [steps[number] for number in group]
+        made = [array for step in own for array in step.complete if array in results]
+        body = written(own)
+        body += [f'found["{results[array]}"] = {code_name(array)}' for array in made]
         if names == frozenset(results.values()):
             lines += body
             continue
@@ -42,8 +42,8 @@ def guarded(steps: Steps, results: Mapping[str, str]) -> list[str]:
 
 def served(steps: Steps, results: Mapping[str, str]) -> list[frozenset[str]]:
     """Return the names of the results that each step is needed for; by code, `results` has them."""
-    texts = ["\n".join(lines) for _, lines in steps]
-    last = {code_name(n): number for number, (done, _) in enumerate(steps) for n in done}
+    texts = [step.text for step in steps]
+    last = {code_name(n): number for number, s in enumerate(steps) for n in s.complete}
     first: dict[str, int] = {}
     for number, text in enumerate(texts):
         for made in re.findall(r"^\(?(\w+(?:, \w+)*),?\)? = ", text, re.MULTILINE):

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from symgrad.dims import ZERO, Dim, signed
+from symgrad.dims import ONE, ZERO, Dim, signed
 from symgrad.functions import twins
 from symgrad.generation.fold import fold
+from symgrad.generation.pieces import Piece, Written
 from symgrad.generation.write_call import call_lines
 from symgrad.generation.write_kernel import (
     RESERVED,
@@ -36,8 +37,23 @@ from symgrad.schedule import (
     written_by,
 )
 
+ELEMENT = 8
+"""Multiplications of a matrix product in the time of one element of a loop."""
+
 CASTS = r"number\((?:[^()]|\([^()]*\))*\)|range\(.*|^ *(?:stream|clear)\("
 """Brackets of a line that order no additions: sums may still be taken in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The statement that runs a kernel on all samples, and the one that does on some of them.
+
+    `arrays` are those that it gets.
+    """
+
+    line: str
+    direct: str | None = None
+    arrays: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -61,8 +77,8 @@ class KernelBook:
         is_batched: Callable[[str], bool],
         step: str = "",
         past: Target | None = None,
-    ) -> str:
-        """Return the statement that runs the kernel, having noted its text.
+    ) -> Run:
+        """Return the statements that run the kernel, having noted its text.
 
         `step` is what the driver calls the step of a recurrence; `past` is a result that goes past
         the caches if it is large.
@@ -84,11 +100,13 @@ class KernelBook:
             if large.streams:
                 callee = self.choice(name, large, names, past)
         if not kernel.split:
-            return f"{callee}({', '.join((*shared, *sizes))})"
-        return (
+            return Run(f"{callee}({', '.join((*shared, *sizes))})")
+        line = (
             f"_share({callee}, n_B, {dim_text(kernel.work)}, "
             f"{tuple_text(batched)}, {tuple_text(shared)}, {tuple_text(sizes)})"
         )
+        direct = f"{callee}({', '.join((*batched, *shared, 'n_B', *sizes))})"
+        return Run(line, direct if past is None else None, text.arrays)
 
     def choice(self, name: str, large: KernelText, names: Sequence[str], past: Target) -> str:
         """Return which kernel is called: the one that streams what it writes, or `name`."""
@@ -147,7 +165,7 @@ def driver_steps(
     given: Mapping[str, str] | None = None,
     taken: Collection[str] = (),
     past: Target | None = None,
-) -> list[tuple[tuple[str, ...], list[str]]]:
+) -> list[Written]:
     """Return, step by step, the arrays it completes and its lines.
 
     `given` are buffers that exist already (an `out=`); `taken` are names of other variables; `past`
@@ -159,52 +177,139 @@ def driver_steps(
         book.rough |= {n for c in calls if isinstance(c, Call) for n in written_by(c)}
     book.rough |= {b.name for b in schedule.buffers if {b.over, b.view} & book.rough}
     made = set(given or ())
-    steps: list[tuple[tuple[str, ...], list[str]]] = []
+    steps: list[Written] = []
     for step, complete in zip(schedule.steps, schedule.completed, strict=True):
         writes = written_by(step)
-        lines = []
         if isinstance(step, Call):
-            steps.append((writes, call_lines(step)))
+            steps.append(Written(writes, (), tuple(call_lines(step))))
             made.update(writes)
             continue
-        for name in writes:
-            if name not in made:
-                made.add(name)
-                lines.append(f"{code_name(name)} = {_allocation(buffers[name])}")
-        if isinstance(step, Kernel) and past is not None and writes == (past.array,):
-            lines.append(book.add(step, is_batched, past=past))
-        else:
-            lines += _step_lines(step, book, is_batched, taken)
-        steps.append((complete, lines))
+        new = [name for name in writes if name not in made]
+        made.update(new)
+        lines = tuple(f"{code_name(name)} = {_allocation(buffers[name])}" for name in new)
+        steps.append(_written(step, complete, lines, _Scene(book, is_batched, taken, past)))
     return steps
 
 
-def _step_lines(
-    step: Step, book: KernelBook, is_batched: Callable[[str], bool], taken: Collection[str]
-) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What the lines of a step depend on beside it."""
+
+    book: KernelBook
+    is_batched: Callable[[str], bool]
+    taken: Collection[str]
+    past: Target | None
+
+    def run(self, kernel: Kernel, step: str = "") -> Run:
+        """Return how a kernel is run."""
+        past = self.past
+        only = past is not None and kernel.writes == (past.array,) and not step
+        return self.book.add(kernel, self.is_batched, step, past if only else None)
+
+    def piece(self, lines: Sequence[str], work: Dim, arrays: Collection[str]) -> Piece:
+        """Return a step on some of the samples."""
+        batched = tuple(a for a in arrays if self.is_batched(a))
+        return Piece(tuple(lines), work, batched, tuple(a for a in arrays if a not in batched))
+
+
+def _written(
+    step: Step, complete: tuple[str, ...], made: tuple[str, ...], scene: _Scene
+) -> Written:
     match step:
         case Kernel():
-            return [book.add(step, is_batched)] if step.nodes else []
+            if not step.nodes:
+                return Written(complete, made, (), Piece((), ZERO, (), ()))
+            run = scene.run(step)
+            piece = None
+            if run.direct is not None:
+                piece = scene.piece((run.direct,), step.work * ELEMENT, run.arrays)
+            return Written(complete, made, (run.line,), piece)
         case Product():
-            return product_lines(step)
-        case Call():
-            return call_lines(step)
+            lines = product_lines(step)
+            piece = None
+            if _by_sample(step, scene.is_batched):
+                piece = scene.piece(lines, _multiplications(step), _operands(step))
+            return Written(complete, made, tuple(lines), piece)
         case Walk():
-            wishes = (step.index.name, "step", *(f"step{n}" for n in range(2, 10000)))
-            name = next(w for w in wishes if w not in taken and w not in RESERVED - {"t"})
-            size = dim_text(step.index.dim)
-            run = f"range({size} - 1, -1, -1)" if step.reverse else f"range({size})"
-            lines = [f"for {name} in {run}:"]
-            for inner in step.steps:
-                match inner:
-                    case Kernel():
-                        found = [book.add(inner, is_batched, name)]
-                    case Product():
-                        found = product_lines(inner, name)
-                    case Call():
-                        found = call_lines(inner, name)
-                lines += [f"    {line}" for line in found]
-            return lines
+            return _walked(step, complete, made, scene)
+        case Call():
+            return Written(complete, made, tuple(call_lines(step)))
+
+
+def _walked(
+    walk: Walk, complete: tuple[str, ...], made: tuple[str, ...], scene: _Scene
+) -> Written:
+    """Return a walk through the steps of a recurrence; one that takes samples one by one, too."""
+    wishes = (walk.index.name, "step", *(f"step{n}" for n in range(2, 10000)))
+    name = next(w for w in wishes if w not in scene.taken and w not in RESERVED - {"t"})
+    size = dim_text(walk.index.dim)
+    run = f"range({size} - 1, -1, -1)" if walk.reverse else f"range({size})"
+    lines, inside = [f"for {name} in {run}:"], [f"for {name} in {run}:"]
+    arrays: dict[str, None] = {}
+    work, by_sample = ZERO, True
+    for inner in walk.steps:
+        match inner:
+            case Kernel():
+                ran = scene.run(inner, name)
+                found, direct = [ran.line], [ran.direct or ""]
+                by_sample &= ran.direct is not None
+                work += inner.work * ELEMENT
+                arrays |= dict.fromkeys(ran.arrays)
+            case Product():
+                found = direct = product_lines(inner, name)
+                by_sample &= _by_sample(inner, scene.is_batched)
+                work += _multiplications(inner)
+                arrays |= dict.fromkeys(_operands(inner))
+            case Call():
+                found = direct = call_lines(inner, name)
+                by_sample = False
+        lines += [f"    {line}" for line in found]
+        inside += [f"    {line}" for line in direct]
+    piece = scene.piece(inside, work * walk.index.dim, tuple(arrays)) if by_sample else None
+    return Written(complete, made, tuple(lines), piece)
+
+
+def takes_samples(step: Step, is_batched: Callable[[str], bool]) -> bool:
+    """Whether a step makes each sample of its arrays from that of those it reads."""
+    match step:
+        case Kernel():
+            return step.split or not step.nodes
+        case Product():
+            return _by_sample(step, is_batched)
+        case Walk():
+            return all(takes_samples(inner, is_batched) for inner in step.steps)
+        case Call():
+            return False
+
+
+def _by_sample(product: Product, is_batched: Callable[[str], bool]) -> bool:
+    """Whether a product gives each sample of its target from that of its operands."""
+    if not is_batched(product.target):
+        return False
+    where = product.target_at[0] if product.target_at else None
+    sample = product.target_indices[0]
+    if sample.dim != BATCH or (where is not None and where.bare != sample):
+        return False
+    for access in (product.left, product.right):
+        own = [n for n, p in enumerate(access.at) if p.bare == sample]
+        if own != ([0] if is_batched(access.array) else []):
+            return False
+    return True
+
+
+def _multiplications(product: Product) -> Dim:
+    """Return the multiplications of a product for one sample."""
+    total = ONE
+    for index in (*product.target_indices, *product.inner):
+        total = total if index.dim == BATCH else total * index.dim
+    return total
+
+
+def _operands(product: Product) -> tuple[str, ...]:
+    """Return the arrays in the lines of a product."""
+    places = [*product.left.at, *product.right.at, *product.target_at]
+    lists = [p.array for p in places if isinstance(p, Lookup)]
+    return tuple(dict.fromkeys((product.left.array, product.right.array, *lists, product.target)))
 
 
 def _allocation(buffer: Buffer) -> str:
