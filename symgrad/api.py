@@ -46,10 +46,12 @@ from symgrad.select import Wrt, select
 from symgrad.show import show, show_jacobian
 from symgrad.show_plan import show_plan
 from symgrad.syntax import Layer
+from symgrad.threads import threads_of, with_threads
 from symgrad.trade import trade
 from symgrad.trial import Trial
 from symgrad.turn import require_axis
 from symgrad.validate import Report
+from symgrad.warm import compile_ahead, dtypes_of
 
 LayerLike = Union[Layer, str, os.PathLike[str], Expression, tuple[Expression, ...]]
 Dims = Mapping[str, Union[int, str]]
@@ -140,6 +142,8 @@ def compile(
     seed: int = 0,
     force: bool = False,
     batch_axis: int = 0,
+    num_threads: int | None = None,
+    warm: bool | str | Sequence[str] = False,
     **beside: Any,
 ) -> Compiled | Grouped:
     """Compile a layer to a module of kernels for its value and its Jacobians with respect to `wrt`.
@@ -156,13 +160,16 @@ def compile(
     `wrt`, gives a layer whose results are mappings of groups, see `symgrad.groups`.
     `batch_axis=-1` is for samples in columns: inputs, outputs, `u` and all results with a row for
     each sample then have the batch axis last, `[n, B]` and `[*out, *p, B]`; other integers count
-    among the axes of one sample. The module itself, `jac.source`, keeps it first. `inputs`,
-    `params`, `consts` and `name` may stand beside a text, as in `layer`.
+    among the axes of one sample. The module itself, `jac.source`, keeps it first. `num_threads` is
+    how many threads a call uses at most, see `Compiled.num_threads`. `warm` compiles all kernels
+    now, for float64 or the dtypes it names, and keeps them beside the module. `inputs`, `params`,
+    `consts` and `name` may stand beside a text, as in `layer`.
     Raises any SymgradError.
     """
     read = layer(layer_, **beside_of(compile, beside))
     order = order_of(order)
     target, seed = target_of(path, force=force), whole(seed, "seed", 0)
+    num_threads, dtypes = threads_of(num_threads), dtypes_of(warm)
     if target is not None and not force:
         require_replaceable(report_beside(target))
     program, options = program_of(read, functions, dims)
@@ -180,7 +187,8 @@ def compile(
     file = _written(source, target, report)
     module, every = building.load(file), made.derivation.selection.names
     nouns = (source.text, source.captions, report, every, batch_axis)
-    done = Compiled(read, made, module, file, *nouns)
+    done = Compiled(read, made, with_threads(module, num_threads), file, *nouns)
+    compile_ahead(done, dtypes)
     return done if groups is None else Grouped(done, names)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -25,6 +25,7 @@ from symgrad.option_words import (
     format_of,
     names_of,
     sizes_of,
+    warm_of,
     written,
     wrt_of,
 )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from symgrad.syntax import Layer as ReadLayer
 
 FAILED = 1
+Step = TypeVar("Step")
 
 EXIT_CODES = (
     "Exit codes: 0 done, 1 a check failed, 2 the input is wrong, "
@@ -178,12 +180,29 @@ def compile(
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="validate before handing the module out")
     ] = True,
+    warm: Annotated[
+        bool,
+        typer.Option(
+            "--warm",
+            help="compile all kernels too: processes that import FILE.py then compile nothing",
+        ),
+    ] = False,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="of the arrays that --warm compiles for: float64 (default), float32, "
+            "complex128, complex64; separated by commas",
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Write LAYER and its derivatives as a module that needs numpy and numba only."""
     import symgrad
     from symgrad.judge import report_beside
+    from symgrad.warm import warming
 
+    dtypes = warm_of(warm, names_of(dtype))
     with _working("deriving, compiling and checking" if check else "deriving and compiling"):
         compiled = symgrad.compile(
             _layer(layer),
@@ -196,11 +215,15 @@ def compile(
             check=check,
             force=force,
         )
+    for call in _counted(warming(compiled, dtypes), "compiling kernels"):
+        call()
     if compiled.report is not None:
         print(compiled.report)
     beside = report_beside(output)
     told = compiled.report is not None and beside.is_file()
     say(f"wrote {output}, {beside}" if told else f"wrote {output}")
+    if dtypes:
+        say(f"compiled its kernels for {', '.join(dtypes)}")
 
 
 @app.command(epilog='Example: symgrad check "tanh(W x + b)" --batch 7 --dim n=5')
@@ -345,6 +368,16 @@ def _working(task: str) -> Iterator[None]:
 
     with Console(stderr=True).status(task, spinner="line"):
         yield
+
+
+def _counted(steps: Sequence[Step], task: str) -> Iterable[Step]:
+    """Return steps that show on stderr how many are done; nothing unless it is a terminal."""
+    if not steps or not sys.stderr.isatty():
+        return steps
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(steps, task, console=Console(stderr=True), transient=True)
 
 
 def say(message: str) -> None:

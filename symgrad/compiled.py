@@ -41,12 +41,13 @@ from symgrad.second_pass import SecondOrder, own_copies
 from symgrad.selecting import Selecting
 from symgrad.structured import Block
 from symgrad.syntax import Layer
+from symgrad.threads import Threaded, with_threads
 from symgrad.turn import Turn
 from symgrad.validate import Report
 
 
 @dataclass(slots=True)
-class Compiled(Selecting, SecondOrder, Planning):
+class Compiled(Selecting, SecondOrder, Planning, Threaded):
     """What `compile` returns; `wrt` are the arrays it differentiates by, in declared order.
 
     `batch_axis` is where the batch axis stands in inputs, outputs, `u` and everything that has a
@@ -107,7 +108,7 @@ class Compiled(Selecting, SecondOrder, Planning):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the text of the module in its place; whoever unpickles it builds it again."""
         nouns = (self.layer, self.forms, self.captions, self.report, self.wrt, self.batch_axis)
-        return _again, (self.source, self.path, *nouns)
+        return _again, (self.source, self.path, *nouns, self.num_threads)
 
     @within_memory
     @in_pieces
@@ -389,7 +390,9 @@ def _again(
     report: Report | None,
     wrt: tuple[str, ...],
     batch_axis: int = 0,
+    num_threads: int | None = None,
 ) -> Compiled:
     """Return a compiled layer that was pickled; kernels that the cache holds are not made anew."""
     module, file = building.again(source, path)
+    module = with_threads(module, num_threads)
     return Compiled(layer, forms, module, file, source, captions, report, wrt, batch_axis)

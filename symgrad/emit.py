@@ -32,13 +32,16 @@ from symgrad.version import __version__
 
 IMPORTS = {
     "base64": "import base64",
+    "contextvars": "import contextvars",
     "math": "import math",
     "os": "import os",
+    "threading": "import threading",
     "warnings": "import warnings",
+    "deque": "from collections import deque",
     "Mapping": "from collections.abc import Mapping",
-    "ThreadPoolExecutor": "from concurrent.futures import ThreadPoolExecutor",
-    "ContextVar": "from contextvars import ContextVar",
+    "suppress": "from contextlib import suppress",
     "pairwise": "from itertools import pairwise",
+    "SimpleQueue": "from queue import SimpleQueue",
     "FunctionType": "from types import FunctionType",
 }
 """What generated code may use of the standard library, in the order of its import lines."""

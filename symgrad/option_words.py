@@ -98,6 +98,15 @@ def sizes_of(options: list[str] | None) -> dict[str, int]:
     return sizes
 
 
+def warm_of(warm: bool, dtypes: list[str] | None) -> tuple[str, ...]:
+    """Return the dtypes that kernels are to be compiled for, none without --warm."""
+    from symgrad.warm import dtypes_of
+
+    if dtypes is not None and not warm:
+        raise ArgumentError("--dtype says what --warm compiles for", hint="give both, or none")
+    return dtypes_of(dtypes or warm)
+
+
 def format_of(output: Path | None) -> Format:
     """Return the format that the ending of a file stands for."""
     endings = {".tex": Format.TEX, ".md": Format.MARKDOWN, ".html": Format.HTML}

@@ -714,3 +714,40 @@ def test_compile_computes_again_what_it_is_told(capsys, tmp_path):
     assert '"recompute": ("z", "h"),' in target.read_text(encoding="utf-8")
     assert cli.main([*command[:3], "hh", *command[4:]]) == 2
     assert "did you mean h?" in capsys.readouterr().err
+
+
+def test_compile_can_make_all_kernels_ahead_and_says_for_which_dtypes(tmp_path, capsys):
+    text = "x: input[n]\nw: param[n]\ny = w * x + 0.375"
+    arguments = ["compile", text, "-o", "scaled.py", "--no-check", "--warm"]
+    assert cli.main([*arguments, "--dtype", "float32,float64"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "wrote scaled.py\ncompiled its kernels for float32, float64\n"
+    kept = [file.name for file in (tmp_path / "__pycache__").iterdir() if file.suffix == ".nbc"]
+    assert len(kept) == 2 * len({name.partition("-")[0] for name in kept}) > 0
+    assert cli.main(["compile", "--help"]) == 0
+    assert "--warm" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--dtype", "float32"], "--warm"), (["--warm", "--dtype", "float16"], "float16")],
+)
+def test_dtypes_that_nothing_is_compiled_for_are_refused(options, said, capsys, tmp_path):
+    assert cli.main(["compile", BOUND, "-o", "no.py", *options]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "no.py").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_kernels_are_counted_on_a_terminal_and_nowhere_else():
+    import pty
+
+    script = "from symgrad.commands import _counted\nfor _ in _counted([1, 2], 'compiling'): pass"
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    subprocess.run([sys.executable, "-c", script], stderr=theirs, env=environment, check=True)
+    assert b"compiling" in os.read(ours, 4096)
+    piped = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert piped.stderr == piped.stdout == b""
