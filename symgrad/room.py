@@ -6,7 +6,7 @@ Small calls are known by a bound on the arrays of all forms; only for others the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ MARGIN = 4
 """How many times the arrays of all definitions a form may take: copies, temporary ones."""
 
 INSTEAD = {
+    "dense": "jacobian, whose parts are factors, or chunk= or out=",
     "jacobian": "jac.chunks(..., size=...), or vjp or jvp with chunk=",
     "pullback": "vjp with chunk=",
     "hessian": "H.sum(u) or H.hvp(u, tangents), or select fewer arrays",
@@ -53,8 +54,7 @@ class Room:
 
     def require(self, form: str, given: Mapping[str, Any]) -> None:
         """Raise TooLargeError if a form needs more than is free for the arrays given."""
-        kind = (form, *[_kind(value) for value in given.values()])
-        if kind in self._small:
+        if self.is_small(form, given.values()):
             return
         sizes = sizes_of_shapes(self.forms.program.arrays, given)
         if sizes is None:
@@ -62,14 +62,19 @@ class Room:
         item = itemsize(given)
         need, results = self.bound(sizes, item), 0
         if need >= HUGE:
-            peak, results = self.needs(form, sizes, item)
-            need = peak + sum(_converted(value) for value in given.values())
-        if need >= HUGE:
-            self._refuse(form, need, results)
-            return
-        if len(self._small) == REMEMBERED:
-            self._small.clear()
-        self._small.add(kind)
+            need, results = self.needs(form, sizes, item)
+            if need + sum(map(_converted, given.values())) >= HUGE:
+                self._refuse(form, need + sum(map(_converted, given.values())), results)
+                return
+            need += sum(map(_bytes, given.values()))
+        if need < HUGE:  # however arrays of these shapes lie
+            if len(self._small) == REMEMBERED:
+                self._small.clear()
+            self._small.add((form, *map(_kind, given.values())))
+
+    def is_small(self, form: str, values: Iterable[Any]) -> bool:
+        """Whether a call of a form with arrays of these shapes is known to be small."""
+        return (form, *map(_kind, values)) in self._small
 
     def needs(self, form: str, sizes: Mapping[str, int], item: int) -> tuple[int, int]:
         """Return the most bytes that a form takes at once, and those of its results."""
@@ -157,7 +162,7 @@ def _is_float(value: Any) -> bool:
 def _kind(value: Any) -> Any:
     """Return what of an array says how much a call needs."""
     if isinstance(value, np.ndarray):
-        return value.shape, value.dtype, value.flags.c_contiguous
+        return value.shape, value.dtype
     return _shape(value)
 
 
@@ -171,9 +176,12 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 def _converted(value: Any) -> int:
     """Return the bytes that a door needs to make an array contiguous."""
-    if not isinstance(value, np.ndarray) or value.flags.c_contiguous:
-        return 0
-    return int(value.size) * int(value.dtype.itemsize)
+    return _bytes(value) if isinstance(value, np.ndarray) and not value.flags.c_contiguous else 0
+
+
+def _bytes(value: Any) -> int:
+    """Return the bytes of an array, 0 for what is none."""
+    return int(value.nbytes) if isinstance(value, np.ndarray) else 0
 
 
 __all__ = ["Room", "itemsize", "sizes_of_shapes"]
