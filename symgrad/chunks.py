@@ -53,9 +53,10 @@ def in_pieces(method: Method) -> Method:
 
     @wraps(method)
     def call(self: Compiled, /, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
-            return method(self, *args)
-        asked = {word: kwargs.pop(self.words[word], None) for word in LIMITS}
+        words = self.words
+        if words["chunk"] not in kwargs and words["memory_limit"] not in kwargs:
+            return method(self, *args, **kwargs)
+        asked = {word: kwargs.pop(words[word], None) for word in LIMITS}
         if all(value is None for value in asked.values()):
             return method(self, *args, **kwargs)
         named = method.__name__ == "_form"
@@ -66,7 +67,7 @@ def in_pieces(method: Method) -> Method:
         def run(*given: Any, **keywords: Any) -> Any:
             return method(first, *((form,) if named else ()), *given, **keywords)
 
-        out = kwargs.get(self.words["out"])
+        out = kwargs.get(words["out"])
         call = Pieces.of(self, form, rest, kwargs, run)
         found = call.turned(call.all(**asked))
         if isinstance(out, Mapping):

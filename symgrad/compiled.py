@@ -65,6 +65,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense):
     words: dict[str, str] = field(init=False, repr=False)
     has_samples: bool = field(init=False, repr=False)
     count: int = field(init=False, repr=False)
+    has_defaults: bool = field(init=False, repr=False)
     _names: tuple[str, ...] = field(init=False, repr=False)
     _indices: tuple[tuple[int, str], ...] = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
@@ -83,6 +84,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense):
         self.has_samples = any(a.batched for a in program.arrays)
         self._names = tuple(a.name for a in program.arrays if a.default is None)
         self.count = len(self._names)
+        self.has_defaults = self.count < len(arrays)
         declared = enumerate(program.arrays)
         self._indices = tuple((n, a.name) for n, a in declared if a.role == "index")
         self._sizes = tuple(size_dims(program))
@@ -131,6 +133,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense):
         Every J is `[B, *out, *p]`: the batch, then the axes of the output, then those of θ.
         """
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
+        keywords = keywords and dict(zip(keywords, own_copies(keywords.values()), strict=True))
         done = self._pass(own_copies(arrays), keywords)
         blocks = self._blocks(done, self.wrt)
         outputs = tuple([self._value(*value, done) for value in self._values])
@@ -235,6 +238,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense):
             if not self._functions:
                 self._functions |= self._offered()
             if name in self._functions:
+                self.__dict__[name] = self._functions[name]  # found at once from now on
                 return self._functions[name]
         message = f"the compiled layer {self.name!r} has no {name!r}"
         if name.startswith("jac_"):
@@ -317,7 +321,8 @@ class Compiled(Selecting, SecondOrder, Planning, Dense):
         """
         if not kwargs and len(args) == self.count + len(extra_names) and not self.batch_axis:
             arrays, tail = list(args[: self.count]), list(args[self.count :])
-            if not (arrays and isinstance(arrays[-1], Mapping)):
+            last = arrays[-1] if arrays else None
+            if type(last) is np.ndarray or not isinstance(last, Mapping):
                 if room and not self.room.is_small(form, arrays):
                     self.room.require(form, dict(zip(self._names, arrays, strict=True)))
                 return arrays, {}, tail
@@ -365,7 +370,10 @@ class Compiled(Selecting, SecondOrder, Planning, Dense):
 
     def checked(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Return what the module's door does: checked arrays, sizes, dtype, if one sample."""
-        return self.turn.run(self.module._door, *self._doorwise(arrays, keywords))
+        if self.has_defaults:
+            arrays = self._doorwise(arrays, keywords)
+        door = self.module._door
+        return self.turn.run(door, *arrays) if self.batch_axis else door(*arrays)
 
     def sizes_by_name(self, sizes: Sequence[int]) -> dict[str, int]:
         """Return the lengths of dims."""

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 
 class Dense:
-    """What a compiled layer offers of all its Jacobians as arrays."""
+    """What a compiled layer offers of all its Jacobians as arrays.
 
-    __slots__ = ()
+    Its functions of one array, `jac_θ`, stand in its dictionary once they were asked for.
+    """
+
+    __slots__ = ("__dict__",)
 
     @within_memory
     @in_pieces

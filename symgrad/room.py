@@ -70,11 +70,11 @@ class Room:
         if need < HUGE:  # however arrays of these shapes lie
             if len(self._small) == REMEMBERED:
                 self._small.clear()
-            self._small.add((form, *map(_kind, given.values())))
+            self._small.add((form, *_kinds(given.values())))
 
     def is_small(self, form: str, values: Iterable[Any]) -> bool:
         """Whether a call of a form with arrays of these shapes is known to be small."""
-        return (form, *map(_kind, values)) in self._small
+        return (form, *_kinds(values)) in self._small
 
     def needs(self, form: str, sizes: Mapping[str, int], item: int) -> tuple[int, int]:
         """Return the most bytes that a form takes at once, and those of its results."""
@@ -159,11 +159,12 @@ def _is_float(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in "fc"
 
 
-def _kind(value: Any) -> Any:
-    """Return what of an array says how much a call needs."""
-    if isinstance(value, np.ndarray):
-        return value.shape, value.dtype
-    return _shape(value)
+def _kinds(values: Iterable[Any]) -> list[Any]:
+    """Return what of each array says how much a call needs."""
+    try:
+        return [(value.shape, value.dtype.char) for value in values]
+    except AttributeError:  # some are no arrays of numpy
+        return [(_shape(v), v.dtype.char if isinstance(v, np.ndarray) else "") for v in values]
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:

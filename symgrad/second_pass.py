@@ -5,7 +5,7 @@ Compiled, arrays -> Hessians
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,7 +80,7 @@ class SecondOrder:
         return tuple(found) if len(found) > 1 else found[0]
 
 
-def own_copies(arrays: Sequence[Any]) -> list[Any]:
+def own_copies(arrays: Iterable[Any]) -> list[Any]:
     """Return copies, so that a later step in place on the caller's arrays changes no result."""
     return [a.copy() if isinstance(a, np.ndarray) else a for a in arrays]
 

@@ -306,3 +306,12 @@ def test_jacobians_do_not_alias_what_callers_gave(one):
                    for v in (value if isinstance(value, tuple) else (value,)))  # fmt: skip
     for array in one.arrays.values():
         array -= 1 if array.dtype.kind == "f" else 0
+
+
+def test_jacobians_keep_copies_of_arrays_that_have_a_default():
+    jac = compiled("x: input[n]\nw: param[n]\nalpha: const = 0.5\ny = alpha * w + x", "params")
+    arrays, alpha = arrays_for(jac), np.array(0.25)
+    J = jac.jacobian(**arrays, alpha=alpha)
+    wanted = J["w"].dense()
+    alpha += 1
+    np.testing.assert_array_equal(J["w"].dense(), wanted)
