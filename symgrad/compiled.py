@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,14 +25,13 @@ from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
 from symgrad.generation.publics import form_names, own_name
-from symgrad.generation.publics_twice import hessian_functions
 from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
 from symgrad.passes import Pass
 from symgrad.planning import Planning
 from symgrad.products.sides import Factored
 from symgrad.program import Definition
-from symgrad.quick import Quick
+from symgrad.quick import offered
 from symgrad.room import Room
 from symgrad.second_pass import SecondOrder, own_copies
 from symgrad.selecting import Selecting
@@ -236,7 +234,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense):
         """Give the module's `jac_θ` and `hess_θ_φ`, with `_compact` and `_factors`."""
         if name.startswith(("jac_", "hess_")):
             if not self._functions:
-                self._functions |= self._offered()
+                self._functions |= offered(self, self._form, self._second_form)
             if name in self._functions:
                 self.__dict__[name] = self._functions[name]  # found at once from now on
                 return self._functions[name]
@@ -246,17 +244,6 @@ class Compiled(Selecting, SecondOrder, Planning, Dense):
         elif near := similar(name, [n for n in dir(type(self)) if not n.startswith("_")]):
             message += f"; did you mean {near}?"
         raise AttributeError(message)
-
-    def _offered(self) -> dict[str, Callable[..., Any]]:
-        """Return the module's `jac_θ` and `hess_θ_φ` of what is selected, by name."""
-        first: dict[str, Callable[..., Any]] = {
-            name: partial(self._form, name)
-            if self.batch_axis or kind == "factors"
-            else Quick(self, name, self._form)
-            for name, (_, kind) in form_names(self.forms, self.wrt).items()
-        }
-        second = hessian_functions(self.forms, self.wrt)
-        return first | {name: partial(self._second_form, name) for name in second}
 
     # ------------------------------------------------------------ arguments
 

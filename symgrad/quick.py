@@ -1,6 +1,6 @@
-"""One function of a module as a compiled layer offers it: plain calls go straight to the module.
+"""The functions of a module as a compiled layer offers them: plain calls go straight to it.
 
-Compiled, name -> Quick
+Compiled -> {name: function}
 A call is plain if all arrays are positional, the batch axis is first, and memory is no question:
 there is an array to fill, or a call with arrays of the same shapes was small.
 """
@@ -8,14 +8,33 @@ there is an array to fill, or a call with arrays of the same shapes was small.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.generation.publics import form_names
+from symgrad.generation.publics_twice import hessian_functions
 from symgrad.memory import too_large
 
 if TYPE_CHECKING:
     from symgrad.compiled import Compiled
+
+Form = Callable[..., Any]
+
+
+def offered(jac: Compiled, form: Form, second: Form) -> dict[str, Callable[..., Any]]:
+    """Return the functions `jac_θ` and `hess_θ_φ` of what is selected, by name.
+
+    `form` and `second` take the name of a function before its arguments.
+    """
+    found: dict[str, Callable[..., Any]] = {
+        name: partial(form, name)
+        if jac.batch_axis or kind == "factors"
+        else Quick(jac, name, form)
+        for name, (_, kind) in form_names(jac.forms, jac.wrt).items()
+    }
+    return found | {n: partial(second, n) for n in hessian_functions(jac.forms, jac.wrt)}
 
 
 class Quick:
@@ -23,7 +42,7 @@ class Quick:
 
     __slots__ = ("_count", "_jac", "_known", "_module", "_name", "_slowly", "_word")
 
-    def __init__(self, jac: Compiled, name: str, slowly: Callable[..., Any]) -> None:
+    def __init__(self, jac: Compiled, name: str, slowly: Form) -> None:
         self._jac, self._name, self._slowly = jac, name, slowly
         self._module, self._word = jac.module, jac.words["out"]
         self._count, self._known = jac.count, jac.room.is_small
@@ -45,4 +64,4 @@ class Quick:
         return getattr, (self._jac, self._name)
 
 
-__all__ = ["Quick"]
+__all__ = ["Quick", "offered"]

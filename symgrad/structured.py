@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.batch import inserted, outward
-from symgrad.errors import ArgumentError, InternalError
+from symgrad.errors import ArgumentError
 from symgrad.form import Structured
 from symgrad.generation.captions import Caption, caption, is_sample
 from symgrad.memory import require_results, within_memory
@@ -30,6 +30,8 @@ from symgrad.products.terms import Values
 from symgrad.products.variance import variances
 from symgrad.program import BATCH, Index
 
+Make = Callable[[Structured, Pass], Factored]
+
 
 class Block:
     """The Jacobian of one output with respect to one array, `[B, *out, *p]`, as factors.
@@ -41,17 +43,10 @@ class Block:
     """
 
     def __init__(
-        self,
-        structured: Structured,
-        words: Caption,
-        done: Pass,
-        batch_axis: int | None,
-        make: Callable[[Structured, Pass], Factored],
+        self, structured: Structured, words: Caption, done: Pass, batch_axis: int | None, make: Make
     ) -> None:
         """Note what it is made of; `make` tells it what products are taken with, if one is."""
-        self._structured = structured
-        self._words = words
-        self._done = done
+        self._structured, self._words, self._done = structured, words, done
         self._batch_axis = batch_axis
         self._make = make
         self._found: Factored | None = None
@@ -64,8 +59,8 @@ class Block:
         return self._found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle what it is made of in place of who makes it."""
-        return {**self.__dict__, "_found": self.factored, "_make": _found_already}
+        """Pickle what it is made of in place of who makes it, who is not asked again."""
+        return {**self.__dict__, "_found": self.factored, "_make": Factored}
 
     @property
     def pair(self) -> str:
@@ -397,11 +392,6 @@ class Block:
         shape = (self.factored.count, *(self._size(i) for i in (*jacobian.out, *kept)))
         first: Values = driver(*common, taken(self.factored, out, shape, (0,)))
         return self._outward(first) if out is None else out
-
-
-def _found_already(structured: Structured, done: Pass) -> Factored:
-    """Stand in for the compiled layer in a block that was pickled."""
-    raise InternalError(f"{structured.title} of a pass of {done.sizes} was not kept")
 
 
 def _theirs(other: Any) -> Selection | None:
