@@ -54,26 +54,29 @@ class Room:
 
     def require(self, form: str, given: Mapping[str, Any]) -> None:
         """Raise TooLargeError if a form needs more than is free for the arrays given."""
-        if self.is_small(form, given.values()):
+        declared = self.forms.program.arrays
+        values = [given[a.name] for a in declared if a.name in given]
+        if self.is_small(form, values):
             return
-        sizes = sizes_of_shapes(self.forms.program.arrays, given)
+        sizes = sizes_of_shapes(declared, given)
         if sizes is None:
             return  # the door says what is wrong
         item = itemsize(given)
         need, results = self.bound(sizes, item), 0
         if need >= HUGE:
             need, results = self.needs(form, sizes, item)
-            if need + sum(map(_converted, given.values())) >= HUGE:
-                self._refuse(form, need + sum(map(_converted, given.values())), results)
+            copied = sum(map(_converted, values))
+            if need + copied >= HUGE:
+                self._refuse(form, need + copied, results)
                 return
-            need += sum(map(_bytes, given.values()))
+            need += sum(map(_bytes, values))
         if need < HUGE:  # however arrays of these shapes lie
             if len(self._small) == REMEMBERED:
                 self._small.clear()
-            self._small.add((form, *_kinds(given.values())))
+            self._small.add((form, *_kinds(values)))
 
     def is_small(self, form: str, values: Iterable[Any]) -> bool:
-        """Whether a call of a form with arrays of these shapes is known to be small."""
+        """Whether a call of a form with such arrays, in declared order, is known to be small."""
         return (form, *_kinds(values)) in self._small
 
     def needs(self, form: str, sizes: Mapping[str, int], item: int) -> tuple[int, int]:
