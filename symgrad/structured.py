@@ -6,7 +6,7 @@ Every product is a formula over the factors, see `symgrad.products`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ class Block:
         own = tuple(self._size(i) for i in (*jacobian.out, *jacobian.axes))
         if self.batch_axis is None:
             return own
-        return inserted(own, self.factored.count, self.batch_axis)
+        return inserted(own, self._done.sizes["#B"], self.batch_axis)
 
     @property
     def ndim(self) -> int:
@@ -126,7 +126,7 @@ class Block:
 
     @property
     def _title(self) -> str:
-        return self.factored.title
+        return self._structured.title
 
     def __repr__(self) -> str:
         axes = ", ".join(self.axes)
@@ -370,23 +370,14 @@ class Block:
 
     def _expand(self, kind: str, out: Values | None) -> Values:
         done = self._done
+        if out is None and kind == "dense":
+            form = "second" if self._structured.jacobian.beside else kind
+            require_results(done.module, form, [self.shape], done.dtype.itemsize, self._title)
         driver = getattr(done.module, f"_{kind}_{self._structured.key}")
         common = (done.arrays, done.size_tuple, done.dtype, done.values, done.single)
-        try:
-            if not self._batch_axis:
-                plain: Values = driver(*common, out)
-                return plain
-            return self._moved(driver, common, kind, out)
-        except MemoryError:
-            if out is None and kind == "dense":
-                form = "second" if self._structured.jacobian.beside else kind
-                require_results(done.module, form, [self.shape], done.dtype.itemsize, self._title)
-            raise
-
-    def _moved(
-        self, driver: Callable[..., Values], common: Sequence[Any], kind: str, out: Values | None
-    ) -> Values:
-        """Return what a driver makes, with the batch axis as callers have it."""
+        if not self._batch_axis:
+            plain: Values = driver(*common, out)
+            return plain
         jacobian, theta = self._structured.jacobian, self._structured.jacobian.theta
         kept = theta if kind == "dense" else self._structured.untied
         shape = (self.factored.count, *(self._size(i) for i in (*jacobian.out, *kept)))
