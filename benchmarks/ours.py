@@ -35,13 +35,7 @@ def dense(setting: Setting, quantity: Quantity) -> Run:
         form = getattr(door, f"jac_{name}")
         return Run(lambda: form(*arrays, out=out), lambda found: {name: found})
 
-    def run() -> Arrays:
-        J = jac.jacobian(*arrays)
-        for name, out in outs.items():
-            J[name].dense(out=out)
-        return outs
-
-    return Run(run, dict)
+    return Run(lambda: jac.dense(*arrays, out=outs), dict)
 
 
 def compact(setting: Setting, quantity: Quantity) -> Run:

@@ -70,6 +70,11 @@ class Bound:
         found: Jacobians = self._run(self._compiled.jacobian, args, kwargs)
         return found
 
+    def dense(self, /, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+        """Return {θ: dense array} from one pass, into those of `out`; see `Compiled.dense`."""
+        found: dict[Any, Any] = self._dense(self._compiled.dense, *args, **kwargs)
+        return found
+
     def gradient(
         self,
         /,

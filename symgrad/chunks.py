@@ -53,9 +53,10 @@ def in_pieces(method: Method) -> Method:
 
     @wraps(method)
     def call(self: Compiled, /, *args: Any, **kwargs: Any) -> Any:
-        arrays = [a.name for a in self.forms.program.arrays]
-        words = [own_name(word, arrays) for word in ("chunk", "memory_limit")]
-        asked = {word: kwargs.pop(own, None) for word, own in zip(LIMITS, words, strict=True)}
+        words = self.words
+        if words["chunk"] not in kwargs and words["memory_limit"] not in kwargs:
+            return method(self, *args, **kwargs)
+        asked = {word: kwargs.pop(words[word], None) for word in LIMITS}
         if all(value is None for value in asked.values()):
             return method(self, *args, **kwargs)
         named = method.__name__ == "_form"
@@ -66,9 +67,11 @@ def in_pieces(method: Method) -> Method:
         def run(*given: Any, **keywords: Any) -> Any:
             return method(first, *((form,) if named else ()), *given, **keywords)
 
-        out = kwargs.get(own_name("out", arrays))
+        out = kwargs.get(words["out"])
         call = Pieces.of(self, form, rest, kwargs, run)
         found = call.turned(call.all(**asked))
+        if isinstance(out, Mapping):
+            return {**found, **{name: array for name, array in out.items() if array is not None}}
         return found if out is None else out
 
     return cast("Method", call)
@@ -99,7 +102,7 @@ class Pieces:
     ) -> Pieces:
         """Return a call as it was given."""
         declared = layer.forms.program.arrays
-        words = (own_name("out", [a.name for a in declared]), *OPTIONS.get(form, ()))
+        words = (layer.words["out"], *OPTIONS.get(form, ()))
         options = {w: value for w in words if (value := kwargs.pop(w, None)) is not None}
         found, keywords, extra = layer._bind(form, args, kwargs, EXTRA.get(form, ()), room=False)
         names = [a.name for a in declared if a.default is None]
@@ -125,7 +128,7 @@ class Pieces:
     @property
     def out(self) -> str:
         """The word for arrays to fill."""
-        return own_name("out", [a.name for a in self.layer.forms.program.arrays])
+        return str(self.layer.words["out"])
 
     @property
     def count(self) -> int | None:
@@ -167,9 +170,9 @@ class Pieces:
     def turned(self, found: Any) -> Any:
         """Return a result with the batch axis where callers have it."""
         turn = self.layer.turn
-        if isinstance(found, Mapping):
+        if isinstance(found, Mapping) and self.form != "dense":
             return turn.second(found) if self.form == "hessian_sum" else turn.gradients(found)
-        if not self.form.startswith("jac_"):
+        if not self._is_dense:
             return turn.outputs(found)
         if not turn.axis or self.count is None:
             return found
@@ -181,12 +184,23 @@ class Pieces:
         """Whether everything that has samples has as many; if not, the form says what is wrong."""
         batched = [a.name for a in self.layer.forms.program.arrays if a.batched]
         found = [self.arrays[n] for n in batched]
-        for given in (*self.extra, self.options.get(self.out)):
+        filled = self.options.get(self.out)
+        if isinstance(filled, Mapping):
+            arrays = [array for array in filled.values() if array is not None]
+            if not all(isinstance(array, np.ndarray) for array in arrays):
+                return False
+            found, filled = [*found, *arrays], None
+        for given in (*self.extra, filled):
             if isinstance(given, Mapping):
                 found += [v for n, v in given.items() if n in batched]
             elif given is not None:
                 found += given if isinstance(given, (tuple, list)) and self._several else [given]
         return all(np.ndim(v) and np.shape(v)[0] == count for v in found)
+
+    @property
+    def _is_dense(self) -> bool:
+        """Whether results are Jacobians, which have a row for each sample and may be filled."""
+        return self.form == "dense" or self.form.startswith("jac_")
 
     @property
     def _several(self) -> bool:
@@ -198,9 +212,8 @@ class Pieces:
         arrays = [rows.of(v) if n in batched else v for n, v in self.arrays.items()]
         extra = [self._part(given, rows, batched) for given in self.extra]
         options = dict(self.options)
-        if total is not None and self.form.startswith("jac_"):
-            several = isinstance(total, (tuple, list))
-            options[self.out] = tuple(map(rows.of, total)) if several else rows.of(total)
+        if total is not None and self._is_dense:
+            options[self.out] = _over(total, rows.of)
         return self.run(*arrays, *extra, **self.keywords, **options)
 
     def _part(self, given: Any, rows: Rows, batched: set[str]) -> Any:
@@ -222,7 +235,7 @@ class Pieces:
             )
         if not isinstance(found, Mapping):
             return self._placed(total, found, rows, count)
-        parts = total if total is not None else dict.fromkeys(found)
+        parts = dict.fromkeys(found) | (total or {})
         result: dict[Any, Any] = {}
         for key, value in found.items():
             if self._is_apart(key):
@@ -235,7 +248,7 @@ class Pieces:
 
     def _is_apart(self, key: Any) -> bool:
         """Whether the gradient by an array, or by a pair of them, has a row for each sample."""
-        if self.form == "vjp_per_sample" or self.options.get("per_sample"):
+        if self.form in ("dense", "vjp_per_sample") or self.options.get("per_sample"):
             return True
         names = key if isinstance(key, tuple) else (key,)
         return any(a.batched for a in self.layer.forms.program.arrays if a.name in names)
@@ -292,7 +305,9 @@ class Pieces:
 
 
 def _over(arrays: Any, change: Callable[[Any], Any]) -> Any:
-    """Return one array changed, or each of several."""
+    """Return one array changed, or each of several; what is None stays None."""
+    if isinstance(arrays, Mapping):
+        return {name: a if a is None else change(a) for name, a in arrays.items()}
     if isinstance(arrays, (tuple, list)):
         return tuple(map(change, arrays))
     return change(arrays)

@@ -8,8 +8,7 @@ all arrays; `batch_axis` is where callers have it, and what they give and get ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,26 +16,23 @@ from typing import Any
 import numpy as np
 
 from symgrad import build as building
-from symgrad.arguments import read_arguments, require_mapping
+from symgrad.arguments import read_arguments
 from symgrad.bound import Bound
 from symgrad.chunks import in_pieces
-from symgrad.dims import Dim
+from symgrad.dense import Dense
 from symgrad.errors import ArgumentError, ShapeError, similar
 from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
 from symgrad.generation.publics import form_names, own_name
-from symgrad.generation.publics_twice import hessian_functions
 from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
-from symgrad.parts import region
 from symgrad.passes import Pass
 from symgrad.planning import Planning
 from symgrad.products.sides import Factored
 from symgrad.program import Definition
-from symgrad.proof.sizes import sizes
+from symgrad.quick import offered
 from symgrad.room import Room
-from symgrad.scatter import Placing
 from symgrad.second_pass import SecondOrder, own_copies
 from symgrad.selecting import Selecting
 from symgrad.structured import Block
@@ -47,7 +43,7 @@ from symgrad.validate import Report
 
 
 @dataclass(slots=True)
-class Compiled(Selecting, SecondOrder, Planning, Threaded):
+class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
     """What `compile` returns; `wrt` are the arrays it differentiates by, in declared order.
 
     `batch_axis` is where the batch axis stands in inputs, outputs, `u` and everything that has a
@@ -65,26 +61,38 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
     batch_axis: int = 0
     turn: Turn = field(init=False, repr=False)
     room: Room = field(init=False, repr=False, compare=False)
-    _batched: bool = field(init=False, repr=False)
+    words: dict[str, str] = field(init=False, repr=False)
+    has_samples: bool = field(init=False, repr=False)
+    count: int = field(init=False, repr=False)
+    has_defaults: bool = field(init=False, repr=False)
+    _names: tuple[str, ...] = field(init=False, repr=False)
+    _indices: tuple[tuple[int, str], ...] = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
-    _read: frozenset[str] = field(init=False, repr=False)
     _definitions: dict[str, Definition] = field(init=False, repr=False)
-    _table: tuple[tuple[tuple[str, str], Structured, Caption, bool], ...] = field(
-        init=False, repr=False
-    )
+    _table: tuple[tuple[tuple[str, str], Structured, Caption], ...] = field(init=False, repr=False)
+    _values: tuple[tuple[str, bool, bool], ...] = field(init=False, repr=False)
+    _functions: dict[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Look up once what every call needs."""
         program = self.forms.program
         self.turn = Turn(program, self.batch_axis, self.forms.derivation.selection)
         self.room = Room(self.forms, self.wrt, self.module)
-        inputs = {a.name for a in program.arrays if a.role == "input"}
-        self._batched = any(a.batched for a in program.arrays)
+        arrays = [a.name for a in program.arrays]
+        self.words = {w: own_name(w, arrays) for w in ("out", "wrt", "chunk", "memory_limit")}
+        self.has_samples = any(a.batched for a in program.arrays)
+        self._names = tuple(a.name for a in program.arrays if a.default is None)
+        self.count = len(self._names)
+        self.has_defaults = self.count < len(arrays)
+        declared = enumerate(program.arrays)
+        self._indices = tuple((n, a.name) for n, a in declared if a.role == "index")
         self._sizes = tuple(size_dims(program))
-        self._read = frozenset(a for s in self.forms.structured for a in s.arrays)
+        self._functions = {}
+        read = frozenset(a for s in self.forms.structured for a in s.arrays)
+        self._values = tuple((o, self._is_shared(o), o in read) for o in program.outputs)
         self._definitions = {d.name: d for d in self.forms.factors.definitions}
         self._table = tuple(
-            (key, s, self.captions[key], s.jacobian.parameter in inputs)
+            (key, s, self.captions[key])
             for s in self.forms.structured
             for key in ((s.jacobian.output, s.jacobian.parameter),)
             if s.jacobian.parameter in self.wrt
@@ -124,9 +132,10 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
         Every J is `[B, *out, *p]`: the batch, then the axes of the output, then those of θ.
         """
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
+        keywords = keywords and dict(zip(keywords, own_copies(keywords.values()), strict=True))
         done = self._pass(own_copies(arrays), keywords)
         blocks = self._blocks(done, self.wrt)
-        outputs = tuple(self._value(o, done.values, done) for o in self.forms.program.outputs)
+        outputs = tuple([self._value(*value, done) for value in self._values])
         several = len(outputs) > 1
         return Jacobians(outputs if several else outputs[0], blocks, several)
 
@@ -138,43 +147,6 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
         name that is no array of the layer.
         """
         return Bound(self, arrays)
-
-    def take(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {θ: the selected part} of {θ: array}, for all θ that are given; copies.
-
-        Leading axes (samples, right-hand sides) stay. Raises ArgumentError for a name that is not
-        selected.
-        """
-        require_mapping(f"{self.name}.take: arrays", arrays)
-        return {n: self._alone(n, arrays[n]).take(arrays[n]) for n in arrays}
-
-    def scatter(self, parts: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {θ: array} with the parts {θ: `[*lead, *part]`} in place of those of `arrays`.
-
-        `arrays` are left as they are; `J.scatter` has zeros in their place. Raises ArgumentError
-        for a name that is not selected, or has no array.
-        """
-        require_mapping(f"{self.name}.scatter: parts", parts)
-        require_mapping(f"{self.name}.scatter: arrays", arrays)
-        for name in parts:
-            if name not in arrays:
-                hint = "give the array that the part is put into, or use J.scatter"
-                raise ArgumentError(f"{self.name}.scatter: {name} is missing", hint=hint)
-        return {n: self._alone(n, arrays[n]).scatter(p, arrays[n]) for n, p in parts.items()}
-
-    def _alone(self, name: str, value: Any) -> Placing:
-        """Return how the part of an array lies in it, from its shape alone."""
-        array = self.forms.program.array(name)
-        if array is None or name not in self.wrt:
-            known = ", ".join(self.wrt)
-            raise ArgumentError(f"nothing called {name!r} is selected; there are {known}")
-        shape = np.shape(value)
-        own = shape[len(shape) - len(array.axes) :]
-        alone = replace(array, role="param")
-        sizes(replace(self.forms.program, arrays=(alone,)), {name: own})  # refuses what is none
-        part = self.forms.derivation.selection.region(name)
-        alone = replace(alone, axes=tuple(map(Dim.of, own)))  # h*d tells neither h nor d
-        return Placing(self.name, alone, part and region(alone, part.items, str), {})
 
     @within_memory
     @in_pieces
@@ -206,7 +178,7 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
         ones = []
         for dims in shape_of:
             own = tuple(d.evaluate(known) for d in dims)
-            ones.append(np.ones((known["#B"], *own) if self._batched and not single else own))
+            ones.append(np.ones((known["#B"], *own) if self.has_samples and not single else own))
         form = self.module.vjp_per_sample if per_sample else self.module.vjp
         u = tuple(ones) if len(ones) > 1 else ones[0]
         return self.turn.gradients(form(*arrays, u, **keywords, **self._only("wrt")))
@@ -261,10 +233,12 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
 
     def __getattr__(self, name: str) -> Any:
         """Give the module's `jac_θ` and `hess_θ_φ`, with `_compact` and `_factors`."""
-        if name.startswith("jac_") and name in form_names(self.forms, self.wrt):
-            return partial(self._form, name)
-        if name.startswith("hess_") and name in hessian_functions(self.forms, self.wrt):
-            return partial(self._second_form, name)
+        if name.startswith(("jac_", "hess_")):
+            if not self._functions:
+                self._functions |= offered(self, self._form, self._second_form)
+            if name in self._functions:
+                self.__dict__[name] = self._functions[name]  # found at once from now on
+                return self._functions[name]
         message = f"the compiled layer {self.name!r} has no {name!r}"
         if name.startswith("jac_"):
             message += f"; it differentiates with respect to {', '.join(self.wrt)}"
@@ -277,7 +251,7 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
     @within_memory
     @in_pieces
     def _form(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        word = own_name("out", [a.name for a in self.forms.program.arrays])
+        word = self.words["out"]
         out = {word: kwargs.pop(word)} if word in kwargs else {}
         arrays, keywords, _ = self._bind(name, args, kwargs, room=not out)
         parameter, kind = form_names(self.forms, self.wrt)[name]
@@ -307,15 +281,15 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
         """Return the keyword by which a function computes only what is selected here."""
         if self.wrt == self.module.WRT:
             return {}
-        return {own_name(word, [a.name for a in self.forms.program.arrays]): self.wrt}
+        return {self.words[word]: self.wrt}
 
     def _pass(self, arrays: Sequence[Any], keywords: Any, until: str | None = None) -> Pass:
         """Return what one forward pass leaves; `until` names the one θ it is for."""
         module = self.module
         checked, sizes, dtype, single = self.checked(arrays, keywords)
-        declared = zip(self.forms.program.arrays, checked, strict=True)
-        data = {a.name: array for a, array in declared if a.role == "index"}
-        values = {**data, **module._sweep(checked, sizes, dtype, until)}
+        values = module._sweep(checked, sizes, dtype, until)
+        for number, name in self._indices:
+            values.setdefault(name, checked[number])
         return Pass(module, checked, self.sizes_by_name(sizes), sizes, dtype, single, values)
 
     def _bind(
@@ -333,6 +307,13 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
         Raises ArgumentError naming what is missing, doubled or unknown; with `room` TooLargeError
         where memory cannot hold what the form needs.
         """
+        if not kwargs and len(args) == self.count + len(extra_names) and not self.batch_axis:
+            arrays, tail = list(args[: self.count]), list(args[self.count :])
+            last = arrays[-1] if arrays else None
+            if type(last) is np.ndarray or not isinstance(last, Mapping):
+                if room and not self.room.is_small(form, arrays):
+                    self.room.require(form, dict(zip(self._names, arrays, strict=True)))
+                return arrays, {}, tail
         declared = self.forms.program.arrays
         given, tail = read_arguments(f"{self.name}.{form}", declared, args, kwargs, extra_names)
         keywords = {
@@ -346,13 +327,26 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
     def _blocks(self, done: Pass, names: Sequence[str]) -> dict[tuple[str, str], Block]:
         """Return the Jacobians with respect to some arrays."""
         found = {}
-        for key, one, words, is_input in self._table:
-            if key[1] not in names:
-                continue
-            placing = self.placing(key[1], done.sizes)
-            common = (self._batched, is_input, placing, self.batch_axis, self._definitions)
-            found[key] = Block(Factored(self.name, one, done, *common), words, done)
+        samples = self.batch_axis if self.has_samples and not done.single else None
+        for key, one, words in self._table:
+            if key[1] in names:
+                found[key] = Block(one, words, done, samples, self._factored)
         return found
+
+    def _factored(self, structured: Structured, done: Pass) -> Factored:
+        """Return what products with one Jacobian are taken with."""
+        name = structured.jacobian.parameter
+        array = self.forms.program.array(name)
+        is_input = array is not None and array.role == "input"
+        return Factored(
+            self.name, structured, done, self.has_samples, is_input,
+            self.placing(name, done.sizes), self.batch_axis, self._definitions,
+        )  # fmt: skip
+
+    def structured(self) -> dict[Any, Structured]:
+        """Return the selected Jacobians by what results call them: θ, or (output, θ)."""
+        several = len(self.forms.program.outputs) > 1
+        return {(key if several else key[1]): one for key, one, _ in self._table}
 
     def _doorwise(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
         """Return all arrays in declared order, defaults filled in."""
@@ -364,21 +358,30 @@ class Compiled(Selecting, SecondOrder, Planning, Threaded):
 
     def checked(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Return what the module's door does: checked arrays, sizes, dtype, if one sample."""
-        return self.turn.run(self.module._door, *self._doorwise(arrays, keywords))
+        if self.has_defaults:
+            arrays = self._doorwise(arrays, keywords)
+        door = self.module._door
+        return self.turn.run(door, *arrays) if self.batch_axis else door(*arrays)
 
     def sizes_by_name(self, sizes: Sequence[int]) -> dict[str, int]:
         """Return the lengths of dims."""
         return dict(zip(self._sizes, sizes, strict=True))
 
-    def _value(self, output: str, values: Mapping[str, Any], done: Pass) -> Any:
-        value = values[output]
+    def _is_shared(self, output: str) -> bool:
+        """Whether all samples have one value of an output in common."""
         definition = self.forms.program.definition(output)
         assert definition is not None
-        if self._batched and self.forms.program.batch not in definition.indices:
+        return self.has_samples and self.forms.program.batch not in definition.indices
+
+    def _value(self, output: str, shared: bool, read: bool, done: Pass) -> Any:
+        value = done.values[output]
+        if shared:
             value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
-        elif output in self._read:  # callers may write into what they get
+        elif read:  # callers may write into what they get
             value = value.copy()
-        return value[0] if done.single and self._batched else self.turn.output(output, value)
+        if done.single and self.has_samples:
+            return value[0]
+        return self.turn.output(output, value) if self.batch_axis else value
 
 
 def _again(

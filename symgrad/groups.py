@@ -10,8 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from symgrad.arguments import require_mapping
 from symgrad.compiled import Compiled
 from symgrad.costs.plan import Plan
+from symgrad.dense import require_fit
 from symgrad.errors import ArgumentError, SelectionError, similar
 from symgrad.jacobians import Jacobians
 from symgrad.program import Program
@@ -99,6 +103,29 @@ class Grouped:
         whole = self.compiled.jacobian(*args, **kwargs)
         return GroupedJacobians(whole, self.groups)
 
+    def dense(self, /, *args: Any, **kwargs: Any) -> dict[str, dict[Any, Any]]:
+        """Return {group: {θ: dense array}} from one pass, see `Compiled.dense`.
+
+        `out` is a mapping of groups to mappings like those. Raises ArgumentError for a group or an
+        array there is none of.
+        """
+        word = self.compiled.words["out"]
+        out = self._outs(kwargs.pop(word, None))
+        first = {key: array for own in reversed(out.values()) for key, array in own.items()}
+        found = self.compiled.dense(*args, **kwargs, **({word: first} if first else {}))
+        handed, result = set(first), {}
+        for group, names in self.groups.items():
+            own = result[group] = {k: a for k, a in found.items() if _parameter(k) in names}
+            for key, array in own.items():
+                into = out.get(group, {}).get(key)
+                if into is None:
+                    own[key] = array.copy() if key in handed else array
+                elif into is not array:
+                    into[...] = array
+                    own[key] = into
+                handed.add(key)
+        return result
+
     def gradient(self, /, *args: Any, **kwargs: Any) -> dict[str, dict[str, Any]]:
         """Return {group: {θ: gradient}}, see `Compiled.gradient`."""
         return self._split(self.compiled.gradient(*args, **kwargs))
@@ -157,12 +184,36 @@ class Grouped:
             seen |= set(names)
         return result
 
+    def _outs(self, out: Any) -> dict[str, dict[Any, Any]]:
+        """Return the arrays to fill by group; those of the same Jacobian are alike."""
+        require_mapping(f"{self.compiled.name}.dense: out", {} if out is None else out)
+        result: dict[str, dict[Any, Any]] = {}
+        known: dict[Any, Any] = {}
+        for group, own in (out or {}).items():
+            where = f"out[{self._known(group)!r}]"
+            require_mapping(f"{self.compiled.name}.dense: {where}", own)
+            result[group] = {key: array for key, array in own.items() if array is not None}
+            for key, array in result[group].items():
+                if _parameter(key) not in self.groups[group]:
+                    hint = f"there are {', '.join(self.groups[group])}"
+                    raise ArgumentError(f"{where} has {key!r}", hint=hint)
+                like = known.setdefault(key, array)
+                if array is not like and isinstance(like, np.ndarray):
+                    what = f"{where}[{key!r}]"
+                    require_fit(self.compiled.module, what, array, like)
+        return result
+
     def _known(self, group: Any) -> str:
         if group in self.groups:
             return str(group)
         near = similar(group, self.groups) if isinstance(group, str) else None
         hint = f"did you mean {near!r}?" if near else f"there are {', '.join(self.groups)}"
         raise ArgumentError(f"there is no group {group!r}", hint=hint)
+
+
+def _parameter(key: Any) -> Any:
+    """Return the array of a key, which names the output too where there are several."""
+    return key[1] if isinstance(key, tuple) and len(key) == 2 else key
 
 
 class GroupedJacobians(Mapping[str, Jacobians]):

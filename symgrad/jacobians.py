@@ -34,8 +34,7 @@ class Jacobians(Mapping[Key, Block]):
     then those of θ, in C order (the last runs fastest). With `batch_axis=` in `compile` the axis B
     stands there among those that follow it. One sample has none. Leading axes `*lead` stay ahead.
 
-    `value` is the output of the same pass (a tuple for several outputs); `selection` is what
-    `symgrad.products` takes products with.
+    `value` is the output of the same pass (a tuple for several outputs).
     """
 
     def __init__(self, value: Any, blocks: dict[tuple[str, str], Block], several: bool) -> None:
@@ -43,7 +42,11 @@ class Jacobians(Mapping[Key, Block]):
         self._several = several
         self._blocks = {(k if several else k[1]): b for k, b in blocks.items()}
         self._by_pair = blocks
-        self.selection = Selection({k: b.factored for k, b in blocks.items()})
+
+    @property
+    def selection(self) -> Selection:
+        """What `symgrad.products` takes products with."""
+        return Selection({pair: block.factored for pair, block in self._by_pair.items()})
 
     def restricted(self, names: Collection[str]) -> Jacobians:
         """Return those with respect to some arrays, from the same pass."""

@@ -65,13 +65,18 @@ def within_memory(method: Method) -> Method:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
-        except TooLargeError:
-            raise
         except MemoryError as error:
-            reason = f": {error}" if str(error) else ""
-            raise TooLargeError(
-                f"this call needs more memory than is free{reason}",
-                hint="give fewer samples at a time, or select fewer arrays",
-            ) from None
+            raise too_large(error) from None
 
     return cast("Method", call)
+
+
+def too_large(error: MemoryError) -> TooLargeError:
+    """Return what users are told where memory runs out."""
+    if isinstance(error, TooLargeError):
+        return error
+    reason = f": {error}" if str(error) else ""
+    return TooLargeError(
+        f"this call needs more memory than is free{reason}",
+        hint="give fewer samples at a time, or select fewer arrays",
+    )

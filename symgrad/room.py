@@ -6,7 +6,7 @@ Small calls are known by a bound on the arrays of all forms; only for others the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ MARGIN = 4
 """How many times the arrays of all definitions a form may take: copies, temporary ones."""
 
 INSTEAD = {
+    "dense": "jacobian, whose parts are factors, or chunk= or out=",
     "jacobian": "jac.chunks(..., size=...), or vjp or jvp with chunk=",
     "pullback": "vjp with chunk=",
     "hessian": "H.sum(u) or H.hvp(u, tangents), or select fewer arrays",
@@ -53,23 +54,30 @@ class Room:
 
     def require(self, form: str, given: Mapping[str, Any]) -> None:
         """Raise TooLargeError if a form needs more than is free for the arrays given."""
-        kind = (form, *[_kind(value) for value in given.values()])
-        if kind in self._small:
+        declared = self.forms.program.arrays
+        values = [given[a.name] for a in declared if a.name in given]
+        if self.is_small(form, values):
             return
-        sizes = sizes_of_shapes(self.forms.program.arrays, given)
+        sizes = sizes_of_shapes(declared, given)
         if sizes is None:
             return  # the door says what is wrong
         item = itemsize(given)
         need, results = self.bound(sizes, item), 0
         if need >= HUGE:
-            peak, results = self.needs(form, sizes, item)
-            need = peak + sum(_converted(value) for value in given.values())
-        if need >= HUGE:
-            self._refuse(form, need, results)
-            return
-        if len(self._small) == REMEMBERED:
-            self._small.clear()
-        self._small.add(kind)
+            need, results = self.needs(form, sizes, item)
+            copied = sum(map(_converted, values))
+            if need + copied >= HUGE:
+                self._refuse(form, need + copied, results)
+                return
+            need += sum(map(_bytes, values))
+        if need < HUGE:  # however arrays of these shapes lie
+            if len(self._small) == REMEMBERED:
+                self._small.clear()
+            self._small.add((form, *_kinds(values)))
+
+    def is_small(self, form: str, values: Iterable[Any]) -> bool:
+        """Whether a call of a form with such arrays, in declared order, is known to be small."""
+        return (form, *_kinds(values)) in self._small
 
     def needs(self, form: str, sizes: Mapping[str, int], item: int) -> tuple[int, int]:
         """Return the most bytes that a form takes at once, and those of its results."""
@@ -154,11 +162,12 @@ def _is_float(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in "fc"
 
 
-def _kind(value: Any) -> Any:
-    """Return what of an array says how much a call needs."""
-    if isinstance(value, np.ndarray):
-        return value.shape, value.dtype, value.flags.c_contiguous
-    return _shape(value)
+def _kinds(values: Iterable[Any]) -> list[Any]:
+    """Return what of each array says how much a call needs."""
+    try:
+        return [(value.shape, value.dtype.char) for value in values]
+    except AttributeError:  # some are no arrays of numpy
+        return [(_shape(v), v.dtype.char if isinstance(v, np.ndarray) else "") for v in values]
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
@@ -171,9 +180,12 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 def _converted(value: Any) -> int:
     """Return the bytes that a door needs to make an array contiguous."""
-    if not isinstance(value, np.ndarray) or value.flags.c_contiguous:
-        return 0
-    return int(value.size) * int(value.dtype.itemsize)
+    return _bytes(value) if isinstance(value, np.ndarray) and not value.flags.c_contiguous else 0
+
+
+def _bytes(value: Any) -> int:
+    """Return the bytes of an array, 0 for what is none."""
+    return int(value.nbytes) if isinstance(value, np.ndarray) else 0
 
 
 __all__ = ["Room", "itemsize", "sizes_of_shapes"]

@@ -5,7 +5,7 @@ Compiled, arrays -> Hessians
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from symgrad.chunks import in_pieces
 from symgrad.errors import ArgumentError
 from symgrad.form import Structured
-from symgrad.generation.publics import own_name
 from symgrad.generation.publics_twice import hessian_functions
 from symgrad.hessians import Hessians
 from symgrad.memory import within_memory
@@ -63,7 +62,7 @@ class SecondOrder:
     def _second_form(self: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Return what the module's `hess_θ_φ` does, of arrays with the batch axis anywhere."""
         pair, kind = hessian_functions(self.forms, self.wrt)[name]
-        word = own_name("out", [a.name for a in self.forms.program.arrays])
+        word = self.words["out"]
         given = {word: kwargs.pop(word)} if word in kwargs else {}
         if given and kind == "factors":
             raise ArgumentError(f"{self.name}.{name} takes no {word}: factors are not copied")
@@ -81,7 +80,7 @@ class SecondOrder:
         return tuple(found) if len(found) > 1 else found[0]
 
 
-def own_copies(arrays: Sequence[Any]) -> list[Any]:
+def own_copies(arrays: Iterable[Any]) -> list[Any]:
     """Return copies, so that a later step in place on the caller's arrays changes no result."""
     return [a.copy() if isinstance(a, np.ndarray) else a for a in arrays]
 
@@ -133,15 +132,20 @@ class _Call:
         checked, sizes, dtype, single = jac.checked(self.arrays, self.keywords)
         values = jac.module._sweep_twice(checked, sizes, dtype)
         done = Pass(jac.module, checked, jac.sizes_by_name(sizes), sizes, dtype, single, values)
-        batched, axis = any(a.batched for a in jac.forms.program.arrays), jac.batch_axis
+        axis = jac.batch_axis if jac.has_samples and not single else None
         found: dict[tuple[str, ...], Block] = {}
         for s in self.structured():
             key = (s.jacobian.output, *_names(s))
-            is_input = bool(self.inputs & set(_names(s)))
-            placing = jac.placing(s.jacobian.parameter, done.sizes)
-            factored = Factored(jac.name, s, done, batched, is_input, placing, axis)
-            found[key] = Block(factored, jac.captions[key], done)
+            found[key] = Block(s, jac.captions[key], done, axis, self.factored)
         return found
+
+    def factored(self, structured: Structured, done: Pass) -> Factored:
+        """Return what products with one second derivative are taken with."""
+        jac = self.jac
+        is_input = bool(self.inputs & set(_names(structured)))
+        placing = jac.placing(structured.jacobian.parameter, done.sizes)
+        common = (jac.has_samples, is_input, placing, jac.batch_axis)
+        return Factored(jac.name, structured, done, *common)
 
     def push(self, u: Any, tangents: Mapping[str, Any]) -> dict[str, Any]:
         """Return the module's product with tangents, of what is selected."""

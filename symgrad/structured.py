@@ -6,12 +6,14 @@ Every product is a formula over the factors, see `symgrad.products`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from symgrad.batch import inserted, outward
 from symgrad.errors import ArgumentError
+from symgrad.form import Structured
 from symgrad.generation.captions import Caption, caption, is_sample
 from symgrad.memory import require_results, within_memory
 from symgrad.passes import Pass
@@ -28,6 +30,8 @@ from symgrad.products.terms import Values
 from symgrad.products.variance import variances
 from symgrad.program import BATCH, Index
 
+Make = Callable[[Structured, Pass], Factored]
+
 
 class Block:
     """The Jacobian of one output with respect to one array, `[B, *out, *p]`, as factors.
@@ -38,17 +42,25 @@ class Block:
     all arrays below that have one: where they say `[B, ...]` it stands where `batch_axis` says.
     """
 
-    def __init__(self, factored: Factored, words: Caption, done: Pass) -> None:
-        self._factored = factored
-        self._words = words
-        self._done = done
-        self._structured = factored.structured
-        self._has_batch = factored.batched
+    def __init__(
+        self, structured: Structured, words: Caption, done: Pass, batch_axis: int | None, make: Make
+    ) -> None:
+        """Note what it is made of; `make` tells it what products are taken with, if one is."""
+        self._structured, self._words, self._done = structured, words, done
+        self._batch_axis = batch_axis
+        self._make = make
+        self._found: Factored | None = None
 
     @property
     def factored(self) -> Factored:
         """What `symgrad.products` takes products with."""
-        return self._factored
+        if self._found is None:
+            self._found = self._make(self._structured, self._done)
+        return self._found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle what it is made of in place of who makes it, who is not asked again."""
+        return {**self.__dict__, "_found": self.factored, "_make": Factored}
 
     @property
     def pair(self) -> str:
@@ -67,7 +79,7 @@ class Block:
         own = tuple(self._size(i) for i in (*jacobian.out, *jacobian.axes))
         if self.batch_axis is None:
             return own
-        return inserted(own, self._factored.count, self.batch_axis)
+        return inserted(own, self._done.sizes["#B"], self.batch_axis)
 
     @property
     def ndim(self) -> int:
@@ -105,16 +117,16 @@ class Block:
     @property
     def batch_axis(self) -> int | None:
         """Where the batch axis stands, None where results have none."""
-        return self._factored.batch_axis if self._has_batch and not self._done.single else None
+        return self._batch_axis
 
     @property
     def _caption(self) -> Caption:
-        as_compiled = self.batch_axis == (0 if self._has_batch else None)
+        as_compiled = self.batch_axis == (0 if self.factored.batched else None)
         return self._words if as_compiled else caption(self._structured, self.batch_axis)
 
     @property
     def _title(self) -> str:
-        return self._factored.title
+        return self._structured.title
 
     def __repr__(self) -> str:
         axes = ", ".join(self.axes)
@@ -194,7 +206,7 @@ class Block:
 
         Raises ShapeError for an array that is not like θ.
         """
-        return self._factored.placing.take(array)
+        return self.factored.placing.take(array)
 
     def scatter(self, part: Any, base: Any = 0) -> Values:
         """Return an array `[*lead, *p]` with `part`, `[*lead, *part]`, in its place in θ.
@@ -202,7 +214,7 @@ class Block:
         Elsewhere it is `base`, a number or an array like θ. Raises ShapeError for what does not
         fit.
         """
-        return self._factored.placing.scatter(part, base)
+        return self.factored.placing.scatter(part, base)
 
     # ------------------------------------------------------------ products with vectors
 
@@ -283,7 +295,7 @@ class Block:
     def ggn_matvec(self, v: Any, H: Any = None, u: Any = None, out: Values | None = None) -> Values:
         """Return Σ_b Jᴴ H J v: `[*p]` to `[*p]`, with leading axes for several vectors."""
         found = matvec(self.alone, {self._parameter: v}, H, u)[self._parameter]
-        return handed(self._factored, "ggn_matvec", out, found)
+        return handed(self.factored, "ggn_matvec", out, found)
 
     @within_memory
     def sqrt_ggn(self, H: Any = None, out: Values | None = None) -> Values:
@@ -299,7 +311,7 @@ class Block:
         have factors in common share one factor; positions along which a weight is shared count as
         samples. Raises ArgumentError if J is a sum of products.
         """
-        return kfac(self._factored, curvature(self._factored, H))
+        return kfac(self.factored, curvature(self.factored, H))
 
     @within_memory
     def functional_variance(
@@ -314,7 +326,7 @@ class Block:
     def solve(self, r: Any, damping: float = 0.0, out: Values | None = None) -> Values:
         """Return the δ `[*p]` that makes |J δ - r|² + damping |δ|² least, for r `[B, *out]`."""
         found = solve(self.alone, r, damping)[self._parameter]
-        return handed(self._factored, "solve", out, found)
+        return handed(self.factored, "solve", out, found)
 
     @within_memory
     def matrix(self, vec: Vec = "C", out: Values | None = None) -> Values:
@@ -347,7 +359,7 @@ class Block:
     @property
     def alone(self) -> Selection:
         """Itself as a selection of one."""
-        return Selection({(self._structured.jacobian.output, self._parameter): self._factored})
+        return Selection({(self._structured.jacobian.output, self._parameter): self.factored})
 
     def _pulled(self, u: Any, out: Values | None, *, per_sample: bool) -> Values:
         given = self.alone.vectors("u", u)
@@ -363,13 +375,13 @@ class Block:
             require_results(done.module, form, [self.shape], done.dtype.itemsize, self._title)
         driver = getattr(done.module, f"_{kind}_{self._structured.key}")
         common = (done.arrays, done.size_tuple, done.dtype, done.values, done.single)
-        if not self.batch_axis:
+        if not self._batch_axis:
             plain: Values = driver(*common, out)
             return plain
         jacobian, theta = self._structured.jacobian, self._structured.jacobian.theta
         kept = theta if kind == "dense" else self._structured.untied
-        shape = (self._factored.count, *(self._size(i) for i in (*jacobian.out, *kept)))
-        first: Values = driver(*common, taken(self._factored, out, shape, (0,)))
+        shape = (self.factored.count, *(self._size(i) for i in (*jacobian.out, *kept)))
+        first: Values = driver(*common, taken(self.factored, out, shape, (0,)))
         return self._outward(first) if out is None else out
 
 

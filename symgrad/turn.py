@@ -42,7 +42,7 @@ class Turn:
                     f"{layer}: {array.name} has shape {np.shape(value)}, expected "
                     f"({axes}{',' * (not rank)}), or one sample without its batch axis B"
                 )
-            found[array.name] = self._inward(value, rank)
+            found[array.name] = self.inward(value, rank)
         return found
 
     def vectors(self, u: Any) -> Any:
@@ -51,10 +51,10 @@ class Turn:
         if not self.axis:
             return u
         if len(names) == 1:
-            return self._inward(u, len(self.own(names[0])))
+            return self.inward(u, len(self.own(names[0])))
         if not isinstance(u, (tuple, list)) or len(u) != len(names):
             return u  # the module says what is wrong
-        return tuple(self._inward(x, len(self.own(o))) for o, x in zip(names, u, strict=True))
+        return tuple(self.inward(x, len(self.own(o))) for o, x in zip(names, u, strict=True))
 
     def tangents(self, given: Any) -> Any:
         """Return tangents with the batch axis of inputs first."""
@@ -62,7 +62,7 @@ class Turn:
             return given
         batched = [a for a in self.program.arrays if a.batched]
         ranks = {a.name: len(self.selection.axes(a)) for a in batched}
-        return {n: self._inward(t, ranks[n]) if n in ranks else t for n, t in given.items()}
+        return {n: self.inward(t, ranks[n]) if n in ranks else t for n, t in given.items()}
 
     def outputs(self, value: Any) -> Any:
         """Return the module's outputs, one or a tuple, as callers want them."""
@@ -112,8 +112,9 @@ class Turn:
         assert definition is not None
         return tuple(i for i in definition.indices if i.dim != BATCH)
 
-    def _inward(self, value: Any, rank: int) -> Any:
-        if np.ndim(value) != rank + 1:
+    def inward(self, value: Any, rank: int) -> Any:
+        """Return an array of `rank` axes and that of the batch with the latter first."""
+        if not self.axis or np.ndim(value) != rank + 1:
             return value  # one sample; or a mistake, which the module explains
         return inward(np.asarray(value), (0,), self.axis)
 

@@ -65,6 +65,14 @@ def test_a_call_that_memory_cannot_hold_is_refused_before_it_runs(ten_gib, form,
     refused(lambda: call(x, W, b, *extra.get(form, ())), rf"(?s){form}.*{numbers}.*{instead}")
 
 
+def test_a_call_is_known_to_be_small_by_what_its_arrays_are_called(monkeypatch):
+    jac = compiled("x: input[n]\nW: param[m, n]\ny = tanh(W @ x)", "params")
+    monkeypatch.setattr(jac.module, "_free_bytes", lambda: FREE)
+    many, few = np.ones((10**5, 1)), np.ones((2, 1))
+    assert jac.jac_W(W=few, x=many).shape == (10**5, 2, 2, 1)
+    refused(lambda: jac.jac_W(x=few, W=many), r"jac_W \(results of .*iB\)")
+
+
 def test_the_number_is_that_of_the_plan(ten_gib):
     arrays = {"x": absurd(4000, 5), "W": np.ones((10**5, 5)), "b": np.ones(10**5)}
     plan = ten_gib.plan(4000, {"m": 10**5, "n": 5})

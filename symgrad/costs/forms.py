@@ -65,7 +65,7 @@ class Accounts:
         products = ("vjp", "vjp_per_sample", "jvp", "pullback", "pull")
         twice = hessian_functions(self.forms, self.wrt)
         more = () if self.forms.curvature is None else ("hessian", "hvp", "hessian_sum")
-        return ("forward", *jacobians, "jacobian", *products, *twice, *more)
+        return ("forward", *jacobians, "dense", "jacobian", *products, *twice, *more)
 
     def of(self, name: str) -> Spent:
         """Return what a form costs."""
@@ -89,6 +89,7 @@ class Accounts:
     def _entry(self, name: str) -> Callable[[Ledger], None]:
         table: dict[str, Callable[[Ledger], None]] = {
             "forward": self.forward,
+            "dense": self.dense,
             "jacobian": self.jacobian,
             "vjp": lambda ledger: self.vjp(ledger, self.forms.vjp),
             "vjp_per_sample": lambda ledger: self.vjp(ledger, self.forms.vjp_per_sample),
@@ -140,8 +141,8 @@ class Accounts:
         self, ledger: Ledger, blocks: Sequence[Structured], order: Order, *, compact: bool
     ) -> None:
         """Note dense or compact derivatives, one an output."""
-        before = ledger.live
-        self._sweep(ledger, order, blocks)
+        before, several = ledger.live, len({s.pair for s in blocks}) > 1
+        self._sweep(ledger, order, None if several else blocks)
         swept = ledger.live - before
         for structured in blocks:
             definition = structured.dense
@@ -150,6 +151,11 @@ class Accounts:
             made = ledger.size([i.dim for i in definition.indices])
             self._alone(ledger, self.drivers.of_expand(definition), made)
         ledger.drop(swept)
+
+    def dense(self, ledger: Ledger) -> None:
+        """Note all dense Jacobians from one pass."""
+        blocks = [s for s in self.forms.structured if s.pair in self.wrt]
+        self.expanded(ledger, blocks, self.drivers.of_sweep(), compact=False)
 
     def factors(self, ledger: Ledger, blocks: Sequence[Structured], order: Order) -> None:
         """Note the factors of derivatives; factors of ones are one number each."""

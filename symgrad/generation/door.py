@@ -7,10 +7,12 @@ A dim is solved from an axis where it is the only unknown and stands linearly; t
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from symgrad.dims import ONE, ZERO, Dim
 from symgrad.errors import ShapeError
+from symgrad.generation.fold import WIDTH
 from symgrad.generation.write_kernel import code_name, dim_text, mentions, size_name
 from symgrad.program import Array, Program, Reduce
 
@@ -47,8 +49,7 @@ class Axis:
 def door_lines(program: Program, check_domain: bool) -> tuple[str, ...]:
     """Return the body of the door; with `check_domain` it tests the layer's asserts too."""
     names = [code_name(a.name) for a in program.arrays]
-    tuple_text = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
-    lines = [f"arrays, dtype, single = _arrays({tuple_text})"]
+    opening, lines = _opening(program), []
     batched = [code_name(a.name) for a in program.arrays if a.batched]
     if batched:
         lines.append(f"n_B = {batched[0]}.shape[0]")
@@ -83,11 +84,111 @@ def door_lines(program: Program, check_domain: bool) -> tuple[str, ...]:
     if check_domain:
         lines.append(f"_domain(arrays, {joined}, dtype)")
     lines.append(f"return arrays, {joined}, dtype, single")
-    read = [n if mentions("\n".join(lines[1:]), n) else "_" for n in names]
+    read = [n if mentions("\n".join(lines), n) else "_" for n in names]
     if any(n != "_" for n in read):
         taken = f"({read[0]},)" if len(read) == 1 else ", ".join(read)
-        lines.insert(1, f"{taken} = arrays")
-    return tuple(lines)
+        opening.append(f"{taken} = arrays")
+    return (*opening, *_unpacked(program, lines))
+
+
+def _opening(program: Program) -> list[str]:
+    """Return the lines that make contiguous arrays of one dtype of the arguments.
+
+    Arrays that are so already are only looked at; `_arrays` says what is wrong with others.
+    """
+    names = [code_name(a.name) for a in program.arrays]
+    tuple_text = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
+    slowly = f"arrays, dtype, single = _arrays({tuple_text})"
+    leader = next((a for a in program.arrays if _is_strong(a)), None)
+    if leader is None:
+        return [slowly]
+    first = next((a for a in program.arrays if a.batched), None)
+    ready = [_ready(a, first) for a in program.arrays]
+    tests = _joined([*_type_tests(program, leader), *_rank_tests(program, first)])
+    return [
+        "if (", *(f"    {test}" for test in tests), "):",
+        f"    single = {f'{code_name(first.name)}.ndim == {len(first.axes)}' if first else False}",
+        f"    arrays = ({ready[0]},)" if len(ready) == 1 else f"    arrays = ({', '.join(ready)})",
+        "else:", f"    {slowly}",
+    ]  # fmt: skip
+
+
+def _is_strong(array: Array) -> bool:
+    """Whether an argument is an array with axes, which has a dtype to compute with."""
+    return array.role != "index" and bool(array.axes or array.batched)
+
+
+def _is_number(array: Array) -> bool:
+    """Whether an argument has no axes: numbers of Python take the dtype of the others."""
+    return not array.axes and not array.batched and array.role != "index"
+
+
+def _ready(array: Array, first: Array | None) -> str:
+    """Return the expression of an argument that passed all tests, as drivers take it."""
+    name = code_name(array.name)
+    if _is_number(array):
+        return f"np.asarray({name}, dtype)"
+    return f"{name}[np.newaxis] if single else {name}" if array.batched and first else name
+
+
+def _type_tests(program: Program, leader: Array) -> list[str]:
+    """Return the tests that arguments are arrays of one dtype that lie in C order."""
+    numbers = [code_name(a.name) for a in program.arrays if _is_number(a)]
+    arrays = [a for a in program.arrays if not _is_number(a)]
+    tests = [f"type({code_name(a.name)}) is np.ndarray" for a in arrays]
+    tests.append(f"(dtype := {code_name(leader.name)}.dtype) in _DTYPES")
+    for array in arrays:
+        kind = "_INTEGERS" if array.role == "index" else "dtype"
+        if array is not leader:
+            tests.append(f"{code_name(array.name)}.dtype is {kind}")
+    tests += [f"{code_name(a.name)}.flags.c_contiguous" for a in arrays]
+    return tests + [f"_is_plain({name}, dtype)" for name in numbers]
+
+
+def _rank_tests(program: Program, first: Array | None) -> list[str]:
+    """Return the tests of numbers of axes, and that all have or lack as many samples."""
+    tests = []
+    for array in program.arrays:
+        name, rank = code_name(array.name), len(array.axes)
+        if _is_number(array):
+            continue
+        if not array.batched or first is None:
+            tests.append(f"{name}.ndim == {rank}")
+        elif array is first:
+            tests.append(f"{name}.ndim in ({rank}, {rank + 1})")
+        else:
+            leading, more = code_name(first.name), rank - len(first.axes)
+            sign = f" {'+' if more > 0 else '-'} {abs(more)}" if more else ""
+            tests.append(f"{name}.ndim == {leading}.ndim{sign}")
+            alone = f"{leading}.ndim == {len(first.axes)}"
+            tests.append(f"({alone} or len({name}) == len({leading}))")
+    return tests
+
+
+def _joined(tests: Sequence[str]) -> list[str]:
+    """Return tests joined by `and`, as many in a line as fit."""
+    lines = [tests[0]]
+    for test in tests[1:]:
+        if len(lines[-1]) + len(f" and {test}") > WIDTH - 8:
+            lines.append(f"and {test}")
+        else:
+            lines[-1] += f" and {test}"
+    return lines
+
+
+def _unpacked(program: Program, lines: Sequence[str]) -> list[str]:
+    """Return the lines; sizes that are all axes of an array, in order, are taken in one."""
+    found = list(lines)
+    for array in program.arrays:
+        name, rank = code_name(array.name), len(_axes(array)) + array.batched
+        ends = [f" = {name}.shape[{number}]" for number in range(rank)]
+        for start in range(len(found) - rank + 1 if rank > 1 else 0):
+            own = found[start : start + rank]
+            if all(line.endswith(end) for line, end in zip(own, ends, strict=True)):
+                sizes = [line.partition(" = ")[0] for line in own]
+                found[start : start + rank] = [f"{', '.join(sizes)} = {name}.shape"]
+                break
+    return found
 
 
 def _axes(array: Array) -> list[Axis]:
@@ -113,10 +214,8 @@ def _solving(program: Program) -> list[str]:
             if not unknown:
                 open_axes.remove(axis)
                 source = _source(axis.dim, known)
-                lines.append(
-                    f'_same("{axis.array}", {axis.number}, {where}, {text}, '
-                    f'"{axis.dim}", "{source}")'
-                )
+                told = f'"{axis.array}", {axis.number}, {where}, {text}, "{axis.dim}", "{source}"'
+                lines += [f"if {where} != {text}:", f"    _unlike({told})"]
                 progress = True
                 continue
             if len(unknown) == 1:

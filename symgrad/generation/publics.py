@@ -240,16 +240,27 @@ class Publics:
 
     def jacobian(self) -> str:
         """Return the text of `jacobian`: all dense Jacobians from one pass."""
-        lines = ["v = _sweep(arrays, sizes, dtype)", "return {"]
+        out, shapes, calls = self.own("out"), [], []
         for s in self.forms.structured:
-            jacobian = s.jacobian
-            key = f'"{jacobian.parameter}"'
+            key = f'"{s.jacobian.parameter}"'
             if self.several:
-                key = f'("{jacobian.output}", {key})'
-            lines.append(f"    {key}: _dense_{s.key}(arrays, sizes, dtype, v, single, None),")
-        lines.append("}")
-        doc = ["Return all dense Jacobians by name, from one forward pass."]
-        return self.function("jacobian", self.parameters(), doc, lines)
+                key = f'("{s.jacobian.output}", {key})'
+            shapes.append(f"    {key}: {shape_text([i.dim for i in s.dense.indices])},")
+            driver = f"_dense_{s.key}(arrays, sizes, dtype, v, single, outs.get({key}))"
+            calls.append(f"    {key}: {driver},")
+        names = self.forms.derivation.selection.names
+        until = f', "{names[0]}"' if len(names) == 1 else ""
+        lines = [
+            *self.sizes_line(" ".join(shapes)), "shapes = {", *shapes, "}",
+            f"outs = _given({out}, shapes, dtype, single, arrays)",
+            f"v = _sweep(arrays, sizes, dtype{until})",
+            "found = {", *calls, "}", f"return _filled(found, {out})"]  # fmt: skip
+        keys = "(output, θ)" if self.several else "θ"
+        doc = [
+            "Return all dense Jacobians by name, from one forward pass.",
+            f"{out} is a mapping {{{keys}: array}} of all or some of them, which are written into.",
+        ]
+        return self.function("jacobian", self.parameters(keywords=[f"{out}=None"]), doc, lines)
 
     def seed_lines(self, u: str) -> list[str]:
         """Return the line that checks `u` (a tuple for several outputs)."""

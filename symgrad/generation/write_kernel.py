@@ -122,8 +122,8 @@ def write_kernel(
 
 
 RESERVED = frozenset(
-    "np math os warnings numba range abs max min float int bool len tuple arrays sizes dtype v t "
-    "tangents until single out copied total largest value best shift scale ratio product b_ "
+    "np math os warnings numba range abs max min float int bool len tuple type arrays sizes dtype "
+    "v t tangents until single out copied total largest value best shift scale ratio product b_ "
     "found only loops sums inline forward jacobian vjp jvp pullback print number stream clear"
     .split()
 )
