@@ -73,8 +73,9 @@ def emit(
     }
     several = len(program.outputs) > 1
     keyed = {_key(pair, several): words for pair, words in captions.items()}
-    offered, door, drivers = [*publics(forms), *publics_twice(forms)], _door(forms), Drivers(forms)
+    drivers, door = Drivers(forms), _door(forms)
     driving = drivers.texts()
+    offered = [*publics(forms, drivers.few), *publics_twice(forms)]
     aliases = []
     for name in (a.name for a in program.arrays if a.name.startswith("_")):
         offered = [_aside(text, name) for text in offered]

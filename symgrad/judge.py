@@ -102,8 +102,25 @@ class _Judged:
         values = dict(zip(program.outputs, value if several else (value,), strict=True))
         _require_value(program, arrays, values)
         dense = found if several else {(program.outputs[0], k): v for k, v in found.items()}
+        self.require_few(arrays, dense)
         self.seen.append((arrays, (positional, keywords), values, dense))
         return dense
+
+    def require_few(self, arrays: dict[str, Any], dense: Mapping[tuple[str, str], Any]) -> None:
+        """Refuse drivers for few samples whose Jacobians are not those of all others."""
+        program, module = self.made.program, self.module
+        given = [arrays.get(a.name, a.default) for a in program.arrays]
+        with np.errstate(all="ignore"):
+            door = module._door(*given)
+            for structured in self.made.structured:
+                driver = getattr(module, f"_few_{structured.key}", None)
+                if driver is not None:
+                    key = (structured.jacobian.output, structured.jacobian.parameter)
+                    _require_same(program.name, structured.title, driver(*door, None), dense[key])
+            if hasattr(module, "_few"):
+                for name, found in module._few(*door, {}).items():
+                    key = name if isinstance(name, tuple) else (program.outputs[0], name)
+                    _require_same(program.name, "d{}/d{}".format(*key), found, dense[key])
 
     def require_products(self) -> None:
         """Judge products and compact forms by the first Jacobians that are finite."""
@@ -152,6 +169,22 @@ def _require_value(
                 f"definition gives {expected[where]:.12g}",
                 hint="this is a fault of the generated code, not of your layer; please report it",
             )
+
+
+def _require_same(layer: str, title: str, found: Any, expected: Any) -> None:
+    """Refuse a Jacobian that is not that of another driver.
+
+    Raises ValidationError naming it, its place and both numbers.
+    """
+    scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+    close = np.isclose(found, expected, rtol=1e-9, atol=1e-9 * scale + 1e-300, equal_nan=True)
+    if not np.all(close):
+        where = tuple(int(k) for k in np.argwhere(~close)[0])
+        raise ValidationError(
+            f"{layer}: {title} of few samples at {list(where)} is {found[where]:.12g}, "
+            f"of many {expected[where]:.12g}",
+            hint="this is a fault of the generated code, not of your layer; please report it",
+        )
 
 
 def write_report(file: Path, report: Report) -> None:

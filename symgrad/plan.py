@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from symgrad.algebra.radix import holds
 from symgrad.dims import Dim
@@ -53,6 +54,9 @@ from symgrad.schedule import (
     stretch,
 )
 
+TINY = 64
+"""Multiplications, known when compiling, up to which loops win over BLAS: 2 to 5 times."""
+
 
 def plan(
     definitions: Sequence[Definition],
@@ -62,10 +66,13 @@ def plan(
     handed: Sequence[str] | None = None,
     lower: frozenset[str] = frozenset(),
     filled: Collection[str] = (),
+    *,
+    loops: bool = False,
 ) -> Schedule:
     """Return the steps that evaluate the definitions in order.
 
-    Those in `filled` are added to what their arrays hold already.
+    Those in `filled` are added to what their arrays hold already. With `loops` there are no matrix
+    products for BLAS.
     `shapes` has the axes of arrays that are not among them: a product takes whole arrays only.
     With `keep`, the arrays wanted afterwards, an element-wise definition may be written over an
     array that nothing reads any more. With `handed`, the arrays given to a caller, others may be
@@ -77,7 +84,7 @@ def plan(
     seen = {} if handed is None else views(definitions, known, handed)
     shared = {*seen, *seen.values(), *owners(seen).values()}
     over = {} if keep is None else _in_place(definitions, frozenset(keep) | shared)
-    planner = Planner(batch, known, owners(seen))
+    planner = Planner(batch, known, owners(seen), loops=loops)
     for group in gather(definitions, lower):
         body = group[0].body
         if group[0].loop is not None:
@@ -154,6 +161,7 @@ class Planner:
     members: list[Definition] = field(default_factory=list)
     slots: int = 0
     fixed: Index | None = None
+    loops: bool = False
 
     def recurrence(self, unit: Sequence[Definition]) -> None:
         """Append the steps of a recurrence: what all steps share first, then step by step.
@@ -172,7 +180,12 @@ class Planner:
             walked.append((at_step(member, rest, loop.index), bool(before)))
         self.flush()
         inner = Planner(
-            self.batch, self.shapes, self.views, slots=self.slots, fixed=loop.index
+            self.batch,
+            self.shapes,
+            self.views,
+            slots=self.slots,
+            fixed=loop.index,
+            loops=self.loops,
         )
         for member, filled in walked:
             if isinstance(member.body, Primitive):
@@ -222,8 +235,8 @@ class Planner:
 
     def product(self, definition: Definition, term: Term) -> Product | None:
         """Return a term as a product of two whole arrays, or None."""
-        found = _product(definition, term, self.fixed)
-        if found is None:
+        found = None if self.loops else _product(definition, term, self.fixed)
+        if found is None or _is_tiny(found, self.batch):
             return None
         covered: set[tuple[str, int]] = set()
         for access in (found.left, found.right):
@@ -307,6 +320,13 @@ def _walk(steps: Sequence[Step], loop: Loop, batch: Index) -> Step:
         inner = tuple(n for one in only.nodes if isinstance(one, For) for n in one.body)
         nodes = (For(batch, (For(loop.index, inner, loop.reverse),)),)
     return replace(only, nodes=nodes, work=only.work * loop.index.dim, fixed=None)
+
+
+def _is_tiny(product: Product, batch: Index) -> bool:
+    """Whether a product of each sample is known to be so small that loops are faster than BLAS."""
+    sizes = [i.dim.constant for i in (*product.target_indices, *product.inner) if i != batch]
+    known = [size for size in sizes if size is not None]
+    return len(known) == len(sizes) and prod(known) <= TINY
 
 
 def _product(definition: Definition, term: Term, fixed: Index | None = None) -> Product | None:

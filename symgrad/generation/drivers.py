@@ -17,6 +17,7 @@ from symgrad.form import Form, Forms, Structured
 from symgrad.generation.analytic import real_only
 from symgrad.generation.door import size_names
 from symgrad.generation.drivers_twice import drivers_twice
+from symgrad.generation.few import few
 from symgrad.generation.fold import fold
 from symgrad.generation.order import Order
 from symgrad.generation.orders import Orders, results_of
@@ -44,6 +45,7 @@ class Drivers(Orders):
     kept: dict[str, str] = field(default_factory=dict)
     needs: Needs = field(init=False)
     pieces: PieceBook = field(init=False)
+    few: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Ask whether the module may run on complex arrays, and what parameters determine."""
@@ -68,6 +70,8 @@ class Drivers(Orders):
             texts += drivers_twice(self, self.forms.curvature)
         if self.forms.domain is not None:
             texts.append(self.domain(self.forms.domain))
+        drivers, self.few = few(self)
+        texts += drivers
         return [*texts, *self.kept.values(), *self.pieces.functions.values()]
 
     def forward(self) -> str:

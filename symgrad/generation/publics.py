@@ -7,7 +7,7 @@ Every one checks its arrays, runs a driver, and takes the batch axis off again f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from symgrad.form import Factor, Forms, Structured
@@ -19,9 +19,12 @@ from symgrad.generation.write_kernel import mentions
 from symgrad.program import Affine, Array, Index, Lookup
 
 
-def publics(forms: Forms) -> list[str]:
-    """Return the text of every public function."""
-    writer = Publics(forms)
+def publics(forms: Forms, few: Mapping[str, str]) -> list[str]:
+    """Return the text of every public function.
+
+    `few` are the drivers for few samples, with the elements of one sample.
+    """
+    writer = Publics(forms, few)
     texts = [writer.forward()]
     for parameter in forms.derivation.selection.names:
         texts += writer.jacobians(parameter)
@@ -64,8 +67,9 @@ def _noun(structured: Structured) -> str:
 class Publics:
     """Writes public functions; knows the names that the layer's own arrays take away."""
 
-    def __init__(self, forms: Forms) -> None:
+    def __init__(self, forms: Forms, few: Mapping[str, str] | None = None) -> None:
         self.forms = forms
+        self.few = few or {}
         program = forms.program
         self.arrays = program.arrays
         self.names = [a.name for a in program.arrays]
@@ -181,6 +185,9 @@ class Publics:
         out = self.own("out")
         drivers = [f"_{'dense' if s.compact is None else kind}_{s.key}" for s in structured]
         lines = [f'v = {sweep}(arrays, sizes, dtype, "{structured[0].pair}")']
+        if kind == "dense" and not self.several:
+            driver = f"_few_{structured[0].key}"
+            lines = [*self.if_few(driver, f"{driver}(arrays, sizes, dtype, single, {out})"), *lines]
         if self.several:
             lines.append(f"outs = _outs({out}, {len(structured)})")
             common = "arrays, sizes, dtype, v, single"
@@ -189,6 +196,13 @@ class Publics:
         else:
             lines.append(f"return {drivers[0]}(arrays, sizes, dtype, v, single, {out})")
         return self.function(name, self.parameters(keywords=[f"{out}=None"]), doc, lines)
+
+    def if_few(self, driver: str, call: str) -> list[str]:
+        """Return the lines that leave few samples to a driver of their own, if there is one."""
+        if driver not in self.few:
+            return []
+        test = f"n_B * ({self.few[driver]}) < _FEW"
+        return [*self.sizes_line(test), f"if {test}:", f"    return {call}"]
 
     def factors(self, structured: Sequence[Structured], name: str, sweep: str) -> str:
         """Return the text of `jac_θ_factors`."""
@@ -251,8 +265,9 @@ class Publics:
         names = self.forms.derivation.selection.names
         until = f', "{names[0]}"' if len(names) == 1 else ""
         lines = [
-            *self.sizes_line(" ".join(shapes)), "shapes = {", *shapes, "}",
+            *self.sizes_line(" ".join((*shapes, *self.few.values()))), "shapes = {", *shapes, "}",
             f"outs = _given({out}, shapes, dtype, single, arrays)",
+            *self.if_few("_few", f"_filled(_few(arrays, sizes, dtype, single, outs), {out})")[1:],
             f"v = _sweep(arrays, sizes, dtype{until})",
             "found = {", *calls, "}", f"return _filled(found, {out})"]  # fmt: skip
         keys = "(output, θ)" if self.several else "θ"

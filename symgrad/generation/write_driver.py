@@ -20,6 +20,7 @@ from symgrad.generation.write_kernel import (
     KernelText,
     code_name,
     dim_text,
+    size_name,
     write_kernel,
 )
 from symgrad.generation.write_stream import Target
@@ -107,6 +108,35 @@ class KernelBook:
         )
         direct = f"{callee}({', '.join((*batched, *shared, 'n_B', *sizes))})"
         return Run(line, direct if past is None else None, text.arrays)
+
+    def alone(
+        self,
+        kernel: Kernel,
+        results: Sequence[str],
+        scratch: Mapping[str, tuple[Dim, ...]],
+        whole: Collection[str],
+    ) -> str:
+        """Return the statement that runs a kernel which makes results of the declared arrays.
+
+        It keeps `scratch` of one sample to itself; those of them in `whole` hold integers.
+        """
+        text = write_kernel(kernel, analytic=self.analytic, scratch=scratch)
+        for helper in text.helpers:
+            self.helpers[helper] = None
+        model = code_name(results[-1])
+        made = [
+            f"    {code_name(a)} = np.empty({shape_text(dims or (ONE,))}, "
+            f"{'np.int64' if a in whole else f'{model}.dtype'})"
+            for a, dims in scratch.items()
+        ]
+        sizes = dict.fromkeys((*text.sizes, *(size_name(n) for d in scratch.values() for dim in d
+                                              for n in dim.names)))  # fmt: skip
+        others = [code_name(a) for a in text.arrays if a not in results]
+        names = (*others, *map(code_name, results), *sizes)
+        text = replace(text, lines=(*made, *text.lines))
+        name = self.function(f"_fill_few_{results[-1].strip('_')}", text, names)
+        callee = f"_typed({name}, dtype)" if self.analytic and twins(text.helpers) else name
+        return f"{callee}({', '.join(names)})"
 
     def choice(self, name: str, large: KernelText, names: Sequence[str], past: Target) -> str:
         """Return which kernel is called: the one that streams what it writes, or `name`."""

@@ -10,7 +10,7 @@ them until it is stored.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -95,22 +95,25 @@ def write_kernel(
     analytic: bool = False,
     past: Target | None = None,
     rough: Collection[str] = (),
+    scratch: Mapping[str, tuple[Dim, ...]] | None = None,
 ) -> KernelText:
     """Return the text of one kernel; arrays first, then the sizes of its loops.
 
     That of an `analytic` layer runs on complex arrays too. Where it can, it writes the array
     `past` past the caches. Arrays in `rough` may not lie in C order.
+    Of those in `scratch` it keeps one sample at a time, to itself; their axes have none of samples.
     """
     arrays = (*kernel.reads, *kernel.writes)
-    writer = Writer(taken={code_name(a) for a in arrays} | CALLED, analytic=analytic, past=past)
+    taken = {code_name(a) for a in arrays} | CALLED
+    writer = Writer(taken, analytic=analytic, past=past, scratch=scratch or {})
     step = writer.variable(kernel.fixed) if kernel.fixed is not None else None
-    nodes = flattened(kernel.nodes, rough)
+    nodes = kernel.nodes if scratch else flattened(kernel.nodes, rough)
     for name in (n for n in kernel.reads if n in scalars_read(nodes)):
         writer.scalars[name] = writer.fresh(f"{name}0")
     writer.nodes(nodes, 1)
     writer.open()
     words = set(re.findall(r"\w+", "\n".join(writer.lines)))
-    used = tuple(a for a in arrays if code_name(a) in words)
+    used = tuple(a for a in arrays if code_name(a) in words and a not in writer.scratch)
     if "number" in words:
         floats = (a for a in (*kernel.writes, *kernel.reads) if a in used)
         model = next(a for a in floats if a not in writer.integers)
@@ -185,6 +188,7 @@ class Writer:
     rows: dict[str, str] = field(default_factory=dict)
     flat: bool = False
     lasting: set[str] = field(default_factory=set)
+    scratch: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
 
     def open(self) -> None:
         """Put ahead what the lines use: values of scalar arrays, arrays as one row."""
@@ -266,6 +270,7 @@ class Writer:
         """Write that an array, or a part of it, becomes zero."""
         at = [self.position(p) for p in node.at]
         name = code_name(node.array)
+        at = at[1:] if node.array in self.scratch else at
         if self.past is not None and self.past.owns(node.array, node.at):
             self.streams = self.streams or "zeros"
             self.line(depth, f"clear({name}[{', '.join(at)}])" if at else f"clear({name})")
@@ -354,6 +359,10 @@ class Writer:
 
     def element(self, array: str, at: Sequence[Position]) -> str:
         """Return `z[b, i]`; a scalar array that is not written is read once, ahead."""
+        if array in self.scratch:
+            at = at[1:]
+            if not at:
+                return f"{code_name(array)}[0]"
         if not at:
             return self.scalars.get(array, f"{code_name(array)}[()]")
         if self.flat:
