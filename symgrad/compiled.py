@@ -32,6 +32,7 @@ from symgrad.memory import within_memory
 from symgrad.parts import region
 from symgrad.passes import Pass
 from symgrad.planning import Planning
+from symgrad.products.planned import Plans
 from symgrad.products.sides import Factored
 from symgrad.program import Definition
 from symgrad.proof.sizes import sizes
@@ -64,6 +65,7 @@ class Compiled(Selecting, SecondOrder, Planning):
     batch_axis: int = 0
     turn: Turn = field(init=False, repr=False)
     room: Room = field(init=False, repr=False, compare=False)
+    plans: Plans = field(default_factory=Plans, init=False, repr=False, compare=False)
     _batched: bool = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
     _read: frozenset[str] = field(init=False, repr=False)
@@ -350,7 +352,8 @@ class Compiled(Selecting, SecondOrder, Planning):
                 continue
             placing = self.placing(key[1], done.sizes)
             common = (self._batched, is_input, placing, self.batch_axis, self._definitions)
-            found[key] = Block(Factored(self.name, one, done, *common), words, done)
+            factored = Factored(self.name, one, done, *common, self.plans)
+            found[key] = Block(factored, words, done)
         return found
 
     def _doorwise(self, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:

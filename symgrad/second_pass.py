@@ -139,7 +139,8 @@ class _Call:
             key = (s.jacobian.output, *_names(s))
             is_input = bool(self.inputs & set(_names(s)))
             placing = jac.placing(s.jacobian.parameter, done.sizes)
-            factored = Factored(jac.name, s, done, batched, is_input, placing, axis)
+            common = (batched, is_input, placing, axis)
+            factored = Factored(jac.name, s, done, *common, plans=jac.plans)
             found[key] = Block(factored, jac.captions[key], done)
         return found
 

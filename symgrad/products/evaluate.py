@@ -8,7 +8,6 @@ Jacobian.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,25 +15,12 @@ import numpy as np
 from symgrad.batch import inward, order, outward
 from symgrad.errors import ShapeError
 from symgrad.memory import require_results
-from symgrad.products.contract import contract
 from symgrad.products.eliminate import eliminate
-from symgrad.products.sides import Factored, Rows, Side
+from symgrad.products.planned import Sums
+from symgrad.products.rows import Rows
+from symgrad.products.sides import Factored, Side
 from symgrad.products.terms import Axis, Product, Values, union
 from symgrad.products.tiles import pieces, samples_at_a_time
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Products that are added up, each summed over all `axes` but those of the result."""
-
-    products: tuple[Product, ...]
-    result: tuple[Axis, ...]
-    axes: tuple[Axis, ...]
-
-    def add_to(self, total: Values) -> None:
-        """Add the sums to an array of the result's shape."""
-        for product in self.products:
-            contract(product, self.result, self.axes, total.dtype, total)
 
 
 def times(left: Side, middle: Iterable[Product], right: Side, result: Sequence[Axis]) -> Sums:
@@ -47,8 +33,8 @@ ONE = (Product(),)
 """Nothing between two sides."""
 
 
-def one_by_one(make: Callable[[Rows], Sums], count: int, total: Values) -> None:
-    """Add a form to `total`, over pieces of the batch.
+def piece_by_piece(make: Callable[[Rows], Sums], count: int, total: Values) -> None:
+    """Add a form to `total`, over pieces of the batch, worked out anew.
 
     `make` gives the form of some samples; if its result begins with their axis, each piece has
     its own place.

@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.products.evaluate import filled
 from symgrad.products.given import vector
+from symgrad.products.planned import Form, all_at_once
 from symgrad.products.selection import Selection
 from symgrad.products.terms import Values
 from symgrad.products.vectors import pull, push
@@ -50,8 +51,8 @@ def pushed(own: Selection, given: Mapping[str, Values]) -> list[Values]:
         one = own.of(output)
         batch = (one.count,) if one.batched else ()
         total = np.zeros((*_leading(own, given), *batch, *one.out), one.dtype)
-        for name, value in given.items():
-            push(own.blocks[output, name], value, total)
+        forms = [push(own.blocks[output, name], value) for name, value in given.items()]
+        all_at_once(forms, [total] * len(forms), one.count)
         found.append(total)
     return found
 
@@ -66,10 +67,20 @@ def pulled(own: Selection, given: Sequence[Values]) -> dict[str, Values]:
     for name in own.parameters:
         one = own.with_respect_to(name)
         total = np.zeros((*lead, *((one.count,) if one.is_input else ()), *one.theta), one.dtype)
-        for output, u in zip(own.outputs, given, strict=True):
-            pull(own.blocks[output, name], u, total, per_sample=one.is_input)
+        forms = _pulls(own, name, given, per_sample=one.is_input)
+        all_at_once(forms, [total] * len(forms), own.count)
         found[name] = total
     return found
+
+
+def _pulls(
+    own: Selection, name: str, given: Sequence[Values], *, per_sample: bool
+) -> list[Form]:
+    """Return the forms that add up to u J by one θ."""
+    return [
+        pull(own.blocks[output, name], u, per_sample=per_sample)
+        for output, u in zip(own.outputs, given, strict=True)
+    ]
 
 
 def jvp(own: Selection, given: Any, out: Values | None, label: str | None = None) -> list[Values]:
@@ -82,8 +93,8 @@ def jvp(own: Selection, given: Any, out: Values | None, label: str | None = None
         shape = (*lead, *((one.count,) if one.batched else ()), *one.out)
 
         def fill(total: Values, output: str = output) -> None:
-            for name, value in vectors.items():
-                push(own.blocks[output, name], value, total)
+            forms = [push(own.blocks[output, name], value) for name, value in vectors.items()]
+            all_at_once(forms, [total] * len(forms), own.count)
 
         read = tuple(vectors.values())
         samples = {len(lead): one}
@@ -110,8 +121,8 @@ def vjp(
         shape = (*lead, *((one.count,) if apart else ()), *one.theta)
 
         def fill(total: Values, name: str = name, apart: bool = apart) -> None:
-            for output, u in zip(own.outputs, given, strict=True):
-                pull(own.blocks[output, name], u, total, per_sample=apart)
+            forms = _pulls(own, name, given, per_sample=apart)
+            all_at_once(forms, [total] * len(forms), own.count)
 
         samples = {len(lead): one} if apart else None
         found[name] = filled(one, "vjp", out, shape, fill, samples=samples, read=given)

@@ -18,6 +18,7 @@ from symgrad.products.evaluate import filled
 from symgrad.products.ggn import curved, ggn_block, ggn_diagonal, rooted
 from symgrad.products.gram import mirror
 from symgrad.products.linear import pushed, tangents, vjp
+from symgrad.products.planned import one_by_one
 from symgrad.products.selection import Selection
 from symgrad.products.sides import Factored
 from symgrad.products.terms import Values
@@ -79,9 +80,11 @@ def _block(
     shape, apart = _shape(own, first, second)
 
     def fill(total: Values) -> None:
-        for a, b, H in between:
-            one, two = own.blocks[own.outputs[a], first], own.blocks[own.outputs[b], second]
-            ggn_block(one, two, H, total)
+        forms = [
+            ggn_block(own.blocks[own.outputs[a], first], own.blocks[own.outputs[b], second], H)
+            for a, b, H in between
+        ]
+        one_by_one(forms, [total] * len(forms), left.count)
         if sure and first == second and total.size:
             mirror(total.reshape(-1, prod(left.theta), prod(left.theta)))
 
@@ -109,9 +112,11 @@ def diagonals(own: Selection, H: Any, u: Any, out: Values | None = None) -> dict
         one = own.with_respect_to(name)
 
         def fill(total: Values, name: str = name) -> None:
-            for a, b, between_outputs in between:
-                left, right = own.blocks[own.outputs[a], name], own.blocks[own.outputs[b], name]
-                ggn_diagonal(left, right, between_outputs, total)
+            forms = [
+                ggn_diagonal(own.blocks[own.outputs[a], name], own.blocks[own.outputs[b], name], H)
+                for a, b, H in between
+            ]
+            one_by_one(forms, [total] * len(forms), own.count)
 
         shape = (one.count, *one.theta) if one.is_input else one.theta
         samples = {0: one} if one.is_input else None
