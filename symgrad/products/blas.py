@@ -68,9 +68,9 @@ def _whole(x: Any, y: Any, out: Any, high: int, wide: int) -> None:
     first, second = m // high, n // wide
     left = x.reshape(*x.shape[:-2], first, 1, high, k)
     right = y.reshape(*y.shape[:-2], k, second, wide)
-    right = np.moveaxis(right, -2, -3)[..., None, :, :, :]
+    right = right.swapaxes(-2, -3)[..., None, :, :, :]
     into = out.reshape(*out.shape[:-2], first, high, second, wide)
-    np.matmul(left, right, out=np.moveaxis(into, -2, -3))
+    np.matmul(left, right, out=into.swapaxes(-2, -3))
 
 
 __all__ = ["product"]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
-from symgrad.products.evaluate import filled
+from symgrad.products.evaluate import filled, opened
 from symgrad.products.given import vector
-from symgrad.products.planned import Form, all_at_once
+from symgrad.products.planned import all_at_once
 from symgrad.products.selection import Selection
 from symgrad.products.terms import Values
 from symgrad.products.vectors import pull, push
@@ -66,21 +66,25 @@ def pulled(own: Selection, given: Sequence[Values]) -> dict[str, Values]:
     found = {}
     for name in own.parameters:
         one = own.with_respect_to(name)
-        total = np.zeros((*lead, *((one.count,) if one.is_input else ()), *one.theta), one.dtype)
-        forms = _pulls(own, name, given, per_sample=one.is_input)
-        all_at_once(forms, [total] * len(forms), own.count)
-        found[name] = total
+        shape = (*lead, *((one.count,) if one.is_input else ()), *one.theta)
+        found[name] = np.zeros(shape, one.dtype)
+    _pull_all(own, given, found, {n: own.with_respect_to(n).is_input for n in found})
     return found
 
 
-def _pulls(
-    own: Selection, name: str, given: Sequence[Values], *, per_sample: bool
-) -> list[Form]:
-    """Return the forms that add up to u J by one θ."""
-    return [
-        pull(own.blocks[output, name], u, per_sample=per_sample)
-        for output, u in zip(own.outputs, given, strict=True)
-    ]
+def _pull_all(
+    own: Selection,
+    given: Sequence[Values],
+    totals: Mapping[str, Values],
+    per_sample: Mapping[str, bool],
+) -> None:
+    """Add u J by every θ to its total."""
+    forms, into = [], []
+    for name, total in totals.items():
+        for output, u in zip(own.outputs, given, strict=True):
+            forms.append(pull(own.blocks[output, name], u, per_sample=per_sample[name]))
+            into.append(total)
+    all_at_once(forms, into, own.count)
 
 
 def jvp(own: Selection, given: Any, out: Values | None, label: str | None = None) -> list[Values]:
@@ -114,19 +118,15 @@ def vjp(
     `given` are vectors as `Selection.vectors` checks them.
     """
     lead = leading(own, given)
-    found = {}
+    found, apart = {}, {}
     for name in own.parameters:
         one = own.with_respect_to(name)
-        apart = one.is_input or (per_sample and one.batched)
-        shape = (*lead, *((one.count,) if apart else ()), *one.theta)
-
-        def fill(total: Values, name: str = name, apart: bool = apart) -> None:
-            forms = _pulls(own, name, given, per_sample=apart)
-            all_at_once(forms, [total] * len(forms), own.count)
-
-        samples = {len(lead): one} if apart else None
-        found[name] = filled(one, "vjp", out, shape, fill, samples=samples, read=given)
-    return found
+        apart[name] = one.is_input or (per_sample and one.batched)
+        shape = (*lead, *((one.count,) if apart[name] else ()), *one.theta)
+        samples = {len(lead): one} if apart[name] else None
+        found[name] = opened(one, "vjp", out, shape, samples=samples, read=given)
+    _pull_all(own, given, {n: one.total for n, one in found.items()}, apart)
+    return {name: one.result() for name, one in found.items()}
 
 
 def leading(own: Selection, given: Sequence[Values]) -> tuple[int, ...]:

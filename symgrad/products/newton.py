@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.errors import ArgumentError
 from symgrad.memory import require_results
 from symgrad.products.curvature import Curvature, curvature
-from symgrad.products.evaluate import filled
+from symgrad.products.evaluate import filled, opened
 from symgrad.products.ggn import curved, ggn_block, ggn_diagonal, rooted
 from symgrad.products.gram import mirror
 from symgrad.products.linear import pushed, tangents, vjp
@@ -107,21 +107,18 @@ def _swapped(own: Selection, array: Values, first: str, second: str) -> Values:
 def diagonals(own: Selection, H: Any, u: Any, out: Values | None = None) -> dict[str, Values]:
     """Return the diagonal of `Σ_b J_bᴴ H_b J_b`, `[*p]` for every θ; `[B, *in]` for inputs."""
     between = meetings(own, H, u)
-    found = {}
+    forms, totals, found = [], [], {}
     for name in own.parameters:
         one = own.with_respect_to(name)
-
-        def fill(total: Values, name: str = name) -> None:
-            forms = [
-                ggn_diagonal(own.blocks[own.outputs[a], name], own.blocks[own.outputs[b], name], H)
-                for a, b, H in between
-            ]
-            one_by_one(forms, [total] * len(forms), own.count)
-
         shape = (one.count, *one.theta) if one.is_input else one.theta
         samples = {0: one} if one.is_input else None
-        found[name] = filled(one, "ggn_diagonal", out, shape, fill, samples=samples)
-    return found
+        found[name] = opened(one, "ggn_diagonal", out, shape, samples=samples)
+        for a, b, middle in between:
+            left, right = own.blocks[own.outputs[a], name], own.blocks[own.outputs[b], name]
+            forms.append(ggn_diagonal(left, right, middle))
+            totals.append(found[name].total)
+    one_by_one(forms, totals, own.count)
+    return {name: one.result() for name, one in found.items()}
 
 
 def matvec(own: Selection, v: Any, H: Any, u: Any) -> dict[str, Values]:
