@@ -22,6 +22,7 @@ from symgrad.bound import Bound
 from symgrad.chunks import in_pieces
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, ShapeError, similar
+from symgrad.evaluation import Evaluation, Later, Ways
 from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
@@ -66,9 +67,9 @@ class Compiled(Selecting, SecondOrder, Planning):
     turn: Turn = field(init=False, repr=False)
     room: Room = field(init=False, repr=False, compare=False)
     plans: Plans = field(default_factory=Plans, init=False, repr=False, compare=False)
+    ways: Ways = field(init=False, repr=False, compare=False)
     _batched: bool = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
-    _read: frozenset[str] = field(init=False, repr=False)
     _definitions: dict[str, Definition] = field(init=False, repr=False)
     _table: tuple[tuple[tuple[str, str], Structured, Caption, bool], ...] = field(
         init=False, repr=False
@@ -78,11 +79,11 @@ class Compiled(Selecting, SecondOrder, Planning):
         """Look up once what every call needs."""
         program = self.forms.program
         self.turn = Turn(program, self.batch_axis, self.forms.derivation.selection)
+        self.ways = Ways(self.forms)
         self.room = Room(self.forms, self.wrt, self.module)
         inputs = {a.name for a in program.arrays if a.role == "input"}
         self._batched = any(a.batched for a in program.arrays)
         self._sizes = tuple(size_dims(program))
-        self._read = frozenset(a for s in self.forms.structured for a in s.arrays)
         self._definitions = {d.name: d for d in self.forms.factors.definitions}
         self._table = tuple(
             (key, s, self.captions[key], s.jacobian.parameter in inputs)
@@ -126,10 +127,9 @@ class Compiled(Selecting, SecondOrder, Planning):
         """
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
         done = self._pass(own_copies(arrays), keywords)
-        blocks = self._blocks(done, self.wrt)
-        outputs = tuple(self._value(o, done.values, done) for o in self.forms.program.outputs)
-        several = len(outputs) > 1
-        return Jacobians(outputs if several else outputs[0], blocks, several)
+        several = len(self.forms.program.outputs) > 1
+        value = Later(lambda: self._outputs(done))
+        return Jacobians(value, self._blocks(done, self.wrt), several)
 
     def bind(self, **arrays: Any) -> Bound:
         """Return the forms as functions of all other arrays, with copies of these fixed.
@@ -311,12 +311,17 @@ class Compiled(Selecting, SecondOrder, Planning):
         return {own_name(word, [a.name for a in self.forms.program.arrays]): self.wrt}
 
     def _pass(self, arrays: Sequence[Any], keywords: Any, until: str | None = None) -> Pass:
-        """Return what one forward pass leaves; `until` names the one θ it is for."""
+        """Return what one forward pass leaves, evaluated when it is read.
+
+        `until` names the one θ it is for.
+        """
         module = self.module
         checked, sizes, dtype, single = self.checked(arrays, keywords)
         declared = zip(self.forms.program.arrays, checked, strict=True)
         data = {a.name: array for a, array in declared if a.role == "index"}
-        values = {**data, **module._sweep(checked, sizes, dtype, until)}
+        values: Mapping[str, Any] = Evaluation(module, (checked, sizes, dtype), data, self.ways)
+        if until is not None:
+            values = {**data, **module._sweep(checked, sizes, dtype, until)}
         return Pass(module, checked, self.sizes_by_name(sizes), sizes, dtype, single, values)
 
     def _bind(
@@ -372,13 +377,19 @@ class Compiled(Selecting, SecondOrder, Planning):
         """Return the lengths of dims."""
         return dict(zip(self._sizes, sizes, strict=True))
 
-    def _value(self, output: str, values: Mapping[str, Any], done: Pass) -> Any:
-        value = values[output]
+    def _outputs(self, done: Pass) -> Any:
+        """Return the output of a pass, or a tuple of them."""
+        values, names = done.values, self.forms.program.outputs
+        assert isinstance(values, Evaluation)
+        found = tuple(self._value(o, values.output(o), done) for o in names)
+        return found if len(found) > 1 else found[0]
+
+    def _value(self, output: str, value: Any, done: Pass) -> Any:
         definition = self.forms.program.definition(output)
         assert definition is not None
         if self._batched and self.forms.program.batch not in definition.indices:
             value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
-        elif output in self._read:  # callers may write into what they get
+        else:  # callers may write into what they get
             value = value.copy()
         return value[0] if done.single and self._batched else self.turn.output(output, value)
 

@@ -26,7 +26,7 @@ from symgrad.products.terms import (
     spread,
     union,
 )
-from symgrad.products.traced import Traced, as_array
+from symgrad.products.traced import as_array, recorder_of
 
 EVERY_ORDER = 5
 """Up to so many arrays every order is tried; more are taken greedily."""
@@ -71,12 +71,12 @@ def summed(
         return total
 
     arrays = [core.array for core in cores]
-    traced = next((a for a in arrays if isinstance(a, Traced)), None)
-    if traced is None:
+    recorder = recorder_of(*arrays)
+    if recorder is None:
         return add(*arrays)
-    slots = tuple(traced.recorder.of(a).slot for a in arrays)
-    found: Values = traced.recorder.step(("summed", object()), add, slots, shape, dtype)
-    return found
+    slots = tuple(recorder.of(a).slot for a in arrays)
+    found: Any = recorder.step(("summed", object()), add, slots, shape, dtype)
+    return found  # type: ignore[no-any-return]
 
 
 def placed(
@@ -191,10 +191,15 @@ def _product(x: Tensor, y: Tensor, needed: Collection[Axis]) -> Tensor:
     stack, inner = lengths(both), prod(lengths(gone))
     left = _ordered(x, (*both, *rows, *gone)).reshape(*stack, count, inner)
     right = _ordered(y, (*both, *gone, *columns)).reshape(*stack, inner, width)
-    if isinstance(left, Traced) or isinstance(right, Traced):
-        return Tensor((left @ right).reshape(lengths(axes)), axes)
-    multiply = multiplied(left.shape, right.shape, np.result_type(left, right))
-    return Tensor(multiply(left, right).reshape(lengths(axes)), axes)
+    return Tensor(_multiplied(left, right).reshape(lengths(axes)), axes)
+
+
+def _multiplied(left: Any, right: Any) -> Any:
+    """Return a product of matrices, or of stacks of them."""
+    recorder = recorder_of(left, right)
+    if recorder is not None:
+        return recorder.matmul(recorder.of(left), recorder.of(right))
+    return multiplied(left.shape, right.shape, np.result_type(left, right))(left, right)
 
 
 def _row_by_row(x: Tensor, y: Tensor, axes: tuple[Axis, ...]) -> Tensor:
@@ -217,7 +222,7 @@ def _summed(tensor: Tensor, needed: Collection[Axis]) -> Tensor:
     return Tensor(as_array(tensor.array.sum(axis=gone)), rest)
 
 
-def _add(total: Values, reduced: Reduced, core: Tensor) -> None:
+def _add(total: Any, reduced: Reduced, core: Tensor) -> None:
     """Add the sum at its places: where a delta ties axes of the result, on a diagonal."""
     digits = [a for p in reduced.result for a in p.axes]
     every = union(digits)
@@ -225,19 +230,20 @@ def _add(total: Values, reduced: Reduced, core: Tensor) -> None:
         _scatter(total, reduced, core)
         return
     view = total if len(digits) == total.ndim else total.reshape(lengths(digits))
-    if not isinstance(view, Traced) and not np.may_share_memory(view, total):
+    recorder = recorder_of(total)
+    if recorder is None and not np.may_share_memory(view, total):
         _scatter(total, reduced, core)  # a part of an array may have no view with other axes
         return
     if len(every) < len(digits):
         codes = [every.index(a) for a in digits]
         view = np.einsum(view, codes, list(range(len(every))))
-    if isinstance(view, Traced):
-        view.recorder.add(view, aligned(core, every))
+    if recorder is not None:
+        recorder.add(view, aligned(core, every))
         return
     view += aligned(core, every)
 
 
-def _scatter(total: Values, reduced: Reduced, core: Tensor) -> None:
+def _scatter(total: Any, reduced: Reduced, core: Tensor) -> None:
     """Add the sum at positions that are data."""
     kept = reduced.kept
     at = tuple(aligned(p.written_out, kept) for p in reduced.result)
@@ -245,8 +251,9 @@ def _scatter(total: Values, reduced: Reduced, core: Tensor) -> None:
     def add(into: Values, array: Values) -> None:
         np.add.at(into, at, spread(Tensor(array, core.axes), kept))
 
-    if isinstance(total, Traced):
-        total.recorder.add(total, core.array, add)
+    recorder = recorder_of(total)
+    if recorder is not None:
+        recorder.add(total, core.array, add)
         return
     add(total, core.array)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError, similar
+from symgrad.evaluation import Evaluation
 from symgrad.products.given import checked
 from symgrad.products.rows import Rows
 from symgrad.products.sides import Factored
@@ -143,7 +144,8 @@ def curvature(jacobian: Factored, H: Any) -> Curvature:
 
 def output_of(jacobian: Factored) -> Values:
     """Return the output `[B, *out]` of the same pass."""
-    value = np.asarray(jacobian.done.values[jacobian.structured.jacobian.output])
+    values, name = jacobian.done.values, jacobian.structured.jacobian.output
+    value = np.asarray(values.output(name) if isinstance(values, Evaluation) else values[name])
     whole = (jacobian.count, *jacobian.out) if jacobian.batched else jacobian.out
     return np.broadcast_to(value, whole)
 

@@ -16,9 +16,9 @@ import numpy as np
 from symgrad.batch import outward
 from symgrad.errors import ArgumentError
 from symgrad.products.evaluate import filled, piece_by_piece
-from symgrad.products.planned import Sums
 from symgrad.products.given import vector
 from symgrad.products.linear import leading, tangents
+from symgrad.products.planned import Sums
 from symgrad.products.selection import Selection
 from symgrad.products.sides import Factored, Rows
 from symgrad.products.terms import Values

@@ -6,15 +6,16 @@ Importing this module imports numba; nothing does before an array is large enoug
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-try:
-    from numba import config, njit
-except ImportError:
-    COMPILED = False
-else:
-    COMPILED = not config.DISABLE_JIT
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+if COMPILED:
+    try:
+        from numba import njit
+    except ImportError:
+        COMPILED = False
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 REORDERED = {"contract", "reassoc", "nsz"}

@@ -6,8 +6,9 @@ Array of all samples -> array of some
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from symgrad.products.terms import Axis, Values
+from symgrad.products.terms import Axis
 from symgrad.products.traced import Traced
 
 
@@ -24,11 +25,10 @@ class Rows:
         """A batch axis for them."""
         return Axis("b", self.stop - self.start, samples=True)
 
-    def of(self, array: Values, axis: int = 0) -> Values:
+    def of(self, array: Any, axis: int = 0) -> Any:
         """Return those samples of an array whose batch axis is `axis`."""
         if isinstance(array, Traced):
-            found: Values = array.rows(self.label, self.stop - self.start, axis)
-            return found
+            return array.rows(self.label, self.stop - self.start, axis)
         return array[(slice(None),) * axis + (slice(self.start, self.stop),)]
 
 

@@ -91,12 +91,6 @@ class Traced:
 
     __rmul__ = __mul__
 
-    def __matmul__(self, other: Any) -> Traced:
-        return self.recorder.matmul(self, self.recorder.of(other))
-
-    def __rmatmul__(self, other: Any) -> Traced:
-        return self.recorder.matmul(self.recorder.of(other), self)
-
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("a traced array has no entries")
 
@@ -129,6 +123,11 @@ class Traced:
 def as_array(value: Any) -> Any:
     """Return a number as an array; an array, traced or not, as it is."""
     return value if isinstance(value, Traced) else np.asarray(value)
+
+
+def recorder_of(*arrays: Any) -> Recorder | None:
+    """Return what remembers what is done to some arrays, None if none is traced."""
+    return next((a.recorder for a in arrays if isinstance(a, Traced)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +221,7 @@ class Recorder:
 
     def program(self) -> Program:
         """Return the plan."""
-        effects = [*self._gathered()]
+        effects = list(self._gathered())
         order: list[tuple[int, Step]] = []
         done: set[int] = set()
         for number, (view, array, call) in enumerate(effects):
@@ -233,11 +232,11 @@ class Recorder:
 
     def _gathered(self) -> Iterator[tuple[int, int, Compute | None]]:
         """Yield the effects with those on one view added up as `a (b + c)` where they can be."""
-        groups: dict[Hashable, list[int]] = {}
+        groups: dict[tuple[int, int], list[int]] = {}
         for number, (view, array, call) in enumerate(self.effects):
             groups.setdefault((view, -1 if call is None else number), []).append(array)
         calls = {n: e[2] for n, e in enumerate(self.effects)}
-        for (view, number), terms in groups.items():  # type: ignore[misc]
+        for (view, number), terms in groups.items():
             if number >= 0:
                 yield view, terms[0], calls[number]
                 continue
@@ -245,8 +244,8 @@ class Recorder:
             for term in terms:
                 large, small = self._split(term, self.arrays[view].shape)
                 common.setdefault(large, []).append(small)
-            for large, small in common.items():
-                for term in self._factored(large, small):
+            for large, others in common.items():
+                for term in self._factored(large, others):
                     yield view, term, None
 
     def _split(self, term: int, whole: tuple[int, ...]) -> tuple[int, int | None]:
@@ -302,7 +301,8 @@ class Recorder:
 class Program:
     """Steps in order: what to call with which slots, where its result goes, what to let go.
 
-    A result slot of -1 is an array added in place. `inputs` are the slots of what is given.
+    What is added in place goes to a last slot, which nobody reads. `inputs` are the slots of what
+    is given.
     """
 
     steps: tuple[tuple[Compute, tuple[int, ...], int, tuple[int, ...]], ...]
@@ -333,21 +333,16 @@ def _program(recorder: Recorder, order: Sequence[tuple[int, Step]]) -> Program:
         for read in step.reads:
             last[read] = place
             end[roots.get(read, -1)] = place
-    used = set(last)
+    used, nobody = set(last), len(recorder.arrays)
     steps = []
     for place, (slot, step) in enumerate(order):
         own = [n for n in step.reads if n in roots and end[roots[n]] == place and roots[n] >= 0]
         compute = _in_place(recorder, slot, step, own)
         gone = tuple(dict.fromkeys(n for n in step.reads if last[n] == place and n != slot))
-        steps.append((compute, step.reads, slot if slot >= 0 else recorder_end(recorder), gone))
+        steps.append((compute, step.reads, slot if slot >= 0 else nobody, gone))
     inputs = tuple((n, t.slot) for n, t in recorder.inputs.items() if t.slot in used)
     constants = tuple((t.slot, a) for t, a in recorder.constants.values() if t.slot in used)
-    return Program(tuple(steps), inputs, constants, recorder_end(recorder) + 1)
-
-
-def recorder_end(recorder: Recorder) -> int:
-    """Return the slot of what nobody reads."""
-    return len(recorder.arrays)
+    return Program(tuple(steps), inputs, constants, nobody + 1)
 
 
 def _in_place(recorder: Recorder, slot: int, step: Step, own: Sequence[int]) -> Compute:
@@ -394,4 +389,4 @@ def _widened(shape: Sequence[int], whole: Sequence[int]) -> tuple[int, ...] | No
     return wide
 
 
-__all__ = ["Program", "Recorder", "Traced", "as_array"]
+__all__ = ["Program", "Recorder", "Traced", "as_array", "recorder_of"]

@@ -14,9 +14,9 @@ import numpy as np
 from symgrad.errors import ArgumentError
 from symgrad.products.curvature import ties
 from symgrad.products.evaluate import filled, piece_by_piece, times
-from symgrad.products.planned import Sums
 from symgrad.products.given import vector
 from symgrad.products.kronecker import Kronecker
+from symgrad.products.planned import Sums
 from symgrad.products.selection import Selection
 from symgrad.products.sides import Factored, Rows, Side
 from symgrad.products.terms import Axis, Product, Tensor, Values
