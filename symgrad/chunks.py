@@ -20,7 +20,7 @@ from symgrad.errors import ArgumentError, TooLargeError
 from symgrad.generation.publics import own_name
 from symgrad.memory import HUGE, require
 from symgrad.options import whole
-from symgrad.products.sides import Rows
+from symgrad.products.rows import Rows
 from symgrad.products.tiles import pieces
 from symgrad.room import SAMPLES, itemsize, sizes_of_shapes
 from symgrad.units import in_bytes

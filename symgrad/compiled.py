@@ -21,6 +21,7 @@ from symgrad.bound import Bound
 from symgrad.chunks import in_pieces
 from symgrad.dense import Dense
 from symgrad.errors import ArgumentError, ShapeError, similar
+from symgrad.evaluation import Evaluation, Later, Ways
 from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
@@ -29,6 +30,7 @@ from symgrad.jacobians import Jacobians
 from symgrad.memory import within_memory
 from symgrad.passes import Pass
 from symgrad.planning import Planning
+from symgrad.products.planned import Plans
 from symgrad.products.sides import Factored
 from symgrad.program import Definition
 from symgrad.quick import offered
@@ -61,6 +63,8 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
     batch_axis: int = 0
     turn: Turn = field(init=False, repr=False)
     room: Room = field(init=False, repr=False, compare=False)
+    plans: Plans = field(default_factory=Plans, init=False, repr=False, compare=False)
+    ways: Ways = field(init=False, repr=False, compare=False)
     words: dict[str, str] = field(init=False, repr=False)
     has_samples: bool = field(init=False, repr=False)
     count: int = field(init=False, repr=False)
@@ -70,13 +74,14 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
     _sizes: tuple[str, ...] = field(init=False, repr=False)
     _definitions: dict[str, Definition] = field(init=False, repr=False)
     _table: tuple[tuple[tuple[str, str], Structured, Caption], ...] = field(init=False, repr=False)
-    _values: tuple[tuple[str, bool, bool], ...] = field(init=False, repr=False)
+    _values: tuple[tuple[str, bool], ...] = field(init=False, repr=False)
     _functions: dict[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Look up once what every call needs."""
         program = self.forms.program
         self.turn = Turn(program, self.batch_axis, self.forms.derivation.selection)
+        self.ways = Ways(self.forms)
         self.room = Room(self.forms, self.wrt, self.module)
         arrays = [a.name for a in program.arrays]
         self.words = {w: own_name(w, arrays) for w in ("out", "wrt", "chunk", "memory_limit")}
@@ -88,8 +93,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         self._indices = tuple((n, a.name) for n, a in declared if a.role == "index")
         self._sizes = tuple(size_dims(program))
         self._functions = {}
-        read = frozenset(a for s in self.forms.structured for a in s.arrays)
-        self._values = tuple((o, self._is_shared(o), o in read) for o in program.outputs)
+        self._values = tuple((o, self._is_shared(o)) for o in program.outputs)
         self._definitions = {d.name: d for d in self.forms.factors.definitions}
         self._table = tuple(
             (key, s, self.captions[key])
@@ -134,10 +138,9 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
         keywords = keywords and dict(zip(keywords, own_copies(keywords.values()), strict=True))
         done = self._pass(own_copies(arrays), keywords)
-        blocks = self._blocks(done, self.wrt)
-        outputs = tuple([self._value(*value, done) for value in self._values])
-        several = len(outputs) > 1
-        return Jacobians(outputs if several else outputs[0], blocks, several)
+        several = len(self.forms.program.outputs) > 1
+        value = Later(lambda: self._outputs(done))
+        return Jacobians(value, self._blocks(done, self.wrt), several)
 
     def bind(self, **arrays: Any) -> Bound:
         """Return the forms as functions of all other arrays, with copies of these fixed.
@@ -284,12 +287,16 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         return {self.words[word]: self.wrt}
 
     def _pass(self, arrays: Sequence[Any], keywords: Any, until: str | None = None) -> Pass:
-        """Return what one forward pass leaves; `until` names the one θ it is for."""
+        """Return what one forward pass leaves, evaluated when it is read.
+
+        `until` names the one θ it is for.
+        """
         module = self.module
         checked, sizes, dtype, single = self.checked(arrays, keywords)
-        values = module._sweep(checked, sizes, dtype, until)
-        for number, name in self._indices:
-            values.setdefault(name, checked[number])
+        data = {name: checked[number] for number, name in self._indices}
+        values: Mapping[str, Any] = Evaluation(module, (checked, sizes, dtype), data, self.ways)
+        if until is not None:
+            values = {**data, **module._sweep(checked, sizes, dtype, until)}
         return Pass(module, checked, self.sizes_by_name(sizes), sizes, dtype, single, values)
 
     def _bind(
@@ -367,18 +374,22 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         """Return the lengths of dims."""
         return dict(zip(self._sizes, sizes, strict=True))
 
+    def _outputs(self, done: Pass) -> Any:
+        """Return the output of a pass, or a tuple of them."""
+        values = done.values
+        assert isinstance(values, Evaluation)
+        found = tuple([self._value(o, values.output(o), same, done) for o, same in self._values])
+        return found if len(found) > 1 else found[0]
+
     def _is_shared(self, output: str) -> bool:
         """Whether all samples have one value of an output in common."""
         definition = self.forms.program.definition(output)
         assert definition is not None
         return self.has_samples and self.forms.program.batch not in definition.indices
 
-    def _value(self, output: str, shared: bool, read: bool, done: Pass) -> Any:
-        value = done.values[output]
-        if shared:
-            value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
-        elif read:  # callers may write into what they get
-            value = value.copy()
+    def _value(self, output: str, value: Any, shared: bool, done: Pass) -> Any:
+        # callers may write into what they get
+        value = np.repeat(value[np.newaxis], done.sizes["#B"], 0) if shared else value.copy()
         if done.single and self.has_samples:
             return value[0]
         return self.turn.output(output, value) if self.batch_axis else value

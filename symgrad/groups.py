@@ -220,8 +220,13 @@ class GroupedJacobians(Mapping[str, Jacobians]):
     """{group: Jacobians} of one call; `value` is the output of the same pass."""
 
     def __init__(self, whole: Jacobians, groups: Mapping[str, tuple[str, ...]]) -> None:
-        self.value = whole.value
+        self._whole = whole
         self._groups = {group: whole.restricted(names) for group, names in groups.items()}
+
+    @property
+    def value(self) -> Any:
+        """The output of the same pass; a tuple for several outputs."""
+        return self._whole.value
 
     def __getitem__(self, group: str) -> Jacobians:
         return self._groups[group]

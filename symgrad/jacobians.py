@@ -10,6 +10,7 @@ from typing import Any
 
 from symgrad.arguments import require_mapping
 from symgrad.errors import ArgumentError, MissingKeyError, similar
+from symgrad.evaluation import Later
 from symgrad.memory import within_memory
 from symgrad.products import flat
 from symgrad.products.flat import Vec
@@ -37,8 +38,8 @@ class Jacobians(Mapping[Key, Block]):
     `value` is the output of the same pass (a tuple for several outputs).
     """
 
-    def __init__(self, value: Any, blocks: dict[tuple[str, str], Block], several: bool) -> None:
-        self.value = value
+    def __init__(self, value: Later, blocks: dict[tuple[str, str], Block], several: bool) -> None:
+        self._value = value
         self._several = several
         self._blocks = {(k if several else k[1]): b for k, b in blocks.items()}
         self._by_pair = blocks
@@ -48,10 +49,15 @@ class Jacobians(Mapping[Key, Block]):
         """What `symgrad.products` takes products with."""
         return Selection({pair: block.factored for pair, block in self._by_pair.items()})
 
+    @property
+    def value(self) -> Any:
+        """The output of the same pass; a tuple for several outputs."""
+        return self._value.get()
+
     def restricted(self, names: Collection[str]) -> Jacobians:
         """Return those with respect to some arrays, from the same pass."""
         blocks = {pair: b for pair, b in self._by_pair.items() if pair[1] in names}
-        return Jacobians(self.value, blocks, self._several)
+        return Jacobians(self._value, blocks, self._several)
 
     def __getitem__(self, key: Key) -> Block:
         try:

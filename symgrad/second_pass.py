@@ -145,7 +145,7 @@ class _Call:
         is_input = bool(self.inputs & set(_names(structured)))
         placing = jac.placing(structured.jacobian.parameter, done.sizes)
         common = (jac.has_samples, is_input, placing, jac.batch_axis)
-        return Factored(jac.name, structured, done, *common)
+        return Factored(jac.name, structured, done, *common, plans=jac.plans)
 
     def push(self, u: Any, tangents: Mapping[str, Any]) -> dict[str, Any]:
         """Return the module's product with tangents, of what is selected."""

@@ -11,8 +11,8 @@ import symgrad as sg
 from symgrad.products import tiles
 from symgrad.products.contract import entries
 from symgrad.products.eliminate import eliminate
-from symgrad.products.gram import _across
-from symgrad.products.sides import Rows
+from symgrad.products.gram import across
+from symgrad.products.rows import Rows
 
 NEAR = {"rtol": 1e-11, "atol": 1e-12}
 """Sums of a few hundred products of order one, in another order."""
@@ -250,7 +250,8 @@ def test_the_sum_over_parameters_comes_apart():
     """(Σ_p G G)(Σ_q h h): no array of the contraction has both p or q and two samples."""
     one = layer("dense", wrt="params", batch=50, sizes={"n": 40, "m": 30})
     block = one.jac.jacobian(**one.arrays)["W"]
-    sums = _across(block.factored, block.factored, Rows(0, 50), Rows(0, 50), by_out=False)
+    form = across(block.factored, block.factored, by_out=False)
+    sums = form.sums(Rows(0, 50), Rows(0, 50))
     reduced = eliminate(sums.products[0], sums.result, sums.axes, float)
     sizes = {a: a.size for a in reduced.axes}
     largest = max(np.prod([a.size for a in axes]) for axes in entries(reduced, sizes))

@@ -381,7 +381,8 @@ def product_lines(product: Product, step: str = "") -> list[str]:
         return [_step_product(p, target, f"np.matmul({a}, {b}", direct, flat)]
     if p.target_indices == direct:
         if p.adds:
-            value = f"np.matmul({a}, {b})"
+            plain = not p.batch and len(groups) == 2
+            value = f"{'_matmul' if plain else 'np.matmul'}({a}, {b})"
             if not flat:
                 value += f".reshape({target}.shape)"
             return [f"{target} {'-' if p.negative else '+'}= {value}"]

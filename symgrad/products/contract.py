@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.products.blas import product as multiplied
 from symgrad.products.eliminate import Reduced, eliminate
 from symgrad.products.terms import (
     Axis,
@@ -25,6 +26,7 @@ from symgrad.products.terms import (
     spread,
     union,
 )
+from symgrad.products.traced import as_array, recorder_of
 
 EVERY_ORDER = 5
 """Up to so many arrays every order is tried; more are taken greedily."""
@@ -43,11 +45,38 @@ def contract(
 
     `axes` are all there are: one that no array has is summed over too.
     """
-    reduced = eliminate(product, result, axes, dtype)
-    total = np.zeros(lengths(result), dtype) if into is None else into
-    if total.size:
-        _add(total, reduced, _core(reduced, dtype))
-    return total
+    if into is None:
+        return summed((product,), result, dtype, axes)
+    if into.size:
+        reduced = eliminate(product, result, axes, dtype)
+        _add(into, reduced, _core(reduced, dtype))
+    return into
+
+
+def summed(
+    products: Sequence[Product],
+    result: Sequence[Axis],
+    dtype: Any,
+    axes: Sequence[Axis] | None = None,
+) -> Values:
+    """Return the products added up, each summed over all axes but those of the result."""
+    shape = lengths(result)
+    reduced = [eliminate(p, result, result if axes is None else axes, dtype) for p in products]
+    cores = [_core(r, dtype) for r in reduced] if prod(shape) else []
+
+    def add(*arrays: Values) -> Values:
+        total = np.zeros(shape, dtype)
+        for one, core, array in zip(reduced, cores, arrays, strict=False):
+            _add(total, one, Tensor(array, core.axes))
+        return total
+
+    arrays = [core.array for core in cores]
+    recorder = recorder_of(*arrays)
+    if recorder is None:
+        return add(*arrays)
+    slots = tuple(recorder.of(a).slot for a in arrays)
+    found: Any = recorder.step(("summed", object()), add, slots, shape, dtype)
+    return found  # type: ignore[no-any-return]
 
 
 def placed(
@@ -147,27 +176,37 @@ def _product(x: Tensor, y: Tensor, needed: Collection[Axis]) -> Tensor:
     """Return the product of two arrays: elementwise, as matrices, or as rows times rows."""
     x = _summed(x, {*needed, *y.axes})
     y = _summed(y, {*needed, *x.axes})
-    summed = [a for a in x.axes if a in y.axes and a not in needed]
+    gone = [a for a in x.axes if a in y.axes and a not in needed]
     both = [a for a in x.axes if a in y.axes and a in needed]
     rows = [a for a in x.axes if a not in y.axes]
     columns = [a for a in y.axes if a not in x.axes]
     axes = (*both, *rows, *columns)
-    if not summed:
-        return Tensor(aligned(x, axes) * aligned(y, axes), axes)
+    if not gone:
+        large, small = (x, y) if len(x.axes) >= len(y.axes) else (y, x)
+        axes = union(large.axes, small.axes)
+        return Tensor(aligned(large, axes) * aligned(small, axes), axes)
     count, width = prod(lengths(rows)), prod(lengths(columns))
     if (count == 1 or width == 1) and both:
         return _row_by_row(x, y, axes)
-    stack, inner = lengths(both), prod(lengths(summed))
-    left = _ordered(x, (*both, *rows, *summed)).reshape(*stack, count, inner)
-    right = _ordered(y, (*both, *summed, *columns)).reshape(*stack, inner, width)
-    return Tensor((left @ right).reshape(lengths(axes)), axes)
+    stack, inner = lengths(both), prod(lengths(gone))
+    left = _ordered(x, (*both, *rows, *gone)).reshape(*stack, count, inner)
+    right = _ordered(y, (*both, *gone, *columns)).reshape(*stack, inner, width)
+    return Tensor(_multiplied(left, right).reshape(lengths(axes)), axes)
+
+
+def _multiplied(left: Any, right: Any) -> Any:
+    """Return a product of matrices, or of stacks of them."""
+    recorder = recorder_of(left, right)
+    if recorder is not None:
+        return recorder.matmul(recorder.of(left), recorder.of(right))
+    return multiplied(left.shape, right.shape, np.result_type(left, right))(left, right)
 
 
 def _row_by_row(x: Tensor, y: Tensor, axes: tuple[Axis, ...]) -> Tensor:
     """Return a product that is many short sums: BLAS would be called once for each."""
     every = union(x.axes, y.axes)
     own = [[every.index(a) for a in t] for t in (x.axes, y.axes, axes)]
-    return Tensor(np.asarray(np.einsum(x.array, own[0], y.array, own[1], own[2])), axes)
+    return Tensor(as_array(np.einsum(x.array, own[0], y.array, own[1], own[2])), axes)
 
 
 def _ordered(tensor: Tensor, axes: Sequence[Axis]) -> Values:
@@ -180,10 +219,10 @@ def _summed(tensor: Tensor, needed: Collection[Axis]) -> Tensor:
     if not gone:
         return tensor
     rest = tuple(a for a in tensor.axes if a in needed)
-    return Tensor(np.asarray(tensor.array.sum(axis=gone)), rest)
+    return Tensor(as_array(tensor.array.sum(axis=gone)), rest)
 
 
-def _add(total: Values, reduced: Reduced, core: Tensor) -> None:
+def _add(total: Any, reduced: Reduced, core: Tensor) -> None:
     """Add the sum at its places: where a delta ties axes of the result, on a diagonal."""
     digits = [a for p in reduced.result for a in p.axes]
     every = union(digits)
@@ -191,20 +230,32 @@ def _add(total: Values, reduced: Reduced, core: Tensor) -> None:
         _scatter(total, reduced, core)
         return
     view = total if len(digits) == total.ndim else total.reshape(lengths(digits))
-    if not np.may_share_memory(view, total):
+    recorder = recorder_of(total)
+    if recorder is None and not np.may_share_memory(view, total):
         _scatter(total, reduced, core)  # a part of an array may have no view with other axes
         return
     if len(every) < len(digits):
         codes = [every.index(a) for a in digits]
         view = np.einsum(view, codes, list(range(len(every))))
+    if recorder is not None:
+        recorder.add(view, aligned(core, every))
+        return
     view += aligned(core, every)
 
 
-def _scatter(total: Values, reduced: Reduced, core: Tensor) -> None:
+def _scatter(total: Any, reduced: Reduced, core: Tensor) -> None:
     """Add the sum at positions that are data."""
     kept = reduced.kept
     at = tuple(aligned(p.written_out, kept) for p in reduced.result)
-    np.add.at(total, at, spread(core, kept))
+
+    def add(into: Values, array: Values) -> None:
+        np.add.at(into, at, spread(Tensor(array, core.axes), kept))
+
+    recorder = recorder_of(total)
+    if recorder is not None:
+        recorder.add(total, core.array, add)
+        return
+    add(total, core.array)
 
 
-__all__ = ["contract", "entries", "placed"]
+__all__ = ["contract", "entries", "placed", "summed"]

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError, similar
+from symgrad.evaluation import Evaluation
 from symgrad.products.given import checked
-from symgrad.products.sides import Factored, Rows
+from symgrad.products.rows import Rows
+from symgrad.products.sides import Factored
 from symgrad.products.terms import Axis, Place, Product, Tensor, Tie, Values, diagonal
 
 
@@ -32,6 +34,26 @@ class Curvature:
     outer: tuple[Values, Values] | None = None
     width: int | None = None
     array: Values | None = None
+
+    @property
+    def arrays(self) -> tuple[Values, ...]:
+        """All arrays there are."""
+        every = (self.diagonal, *(self.outer or ()), self.array)
+        return tuple(a for a in every if a is not None)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Which parts there are."""
+        has = (self.diagonal is not None, self.outer is not None, self.array is not None)
+        return self.plain, self.width, *has
+
+    def of(self, arrays: Sequence[Values]) -> Curvature:
+        """Return the same with other arrays."""
+        rest = iter(arrays)
+        diagonal = None if self.diagonal is None else next(rest)
+        outer = None if self.outer is None else (next(rest), next(rest))
+        array = None if self.array is None else next(rest)
+        return Curvature(self.plain, diagonal, outer, self.width, array)
 
     def between(
         self, rows: Rows, samples: Sequence[Axis], left: Sequence[Axis], right: Sequence[Axis]
@@ -122,7 +144,8 @@ def curvature(jacobian: Factored, H: Any) -> Curvature:
 
 def output_of(jacobian: Factored) -> Values:
     """Return the output `[B, *out]` of the same pass."""
-    value = np.asarray(jacobian.done.values[jacobian.structured.jacobian.output])
+    values, name = jacobian.done.values, jacobian.structured.jacobian.output
+    value = np.asarray(values.output(name) if isinstance(values, Evaluation) else values[name])
     whole = (jacobian.count, *jacobian.out) if jacobian.batched else jacobian.out
     return np.broadcast_to(value, whole)
 

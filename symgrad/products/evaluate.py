@@ -16,25 +16,12 @@ import numpy as np
 from symgrad.batch import inward, order, outward
 from symgrad.errors import ShapeError
 from symgrad.memory import require_results
-from symgrad.products.contract import contract
 from symgrad.products.eliminate import eliminate
-from symgrad.products.sides import Factored, Rows, Side
+from symgrad.products.planned import Sums
+from symgrad.products.rows import Rows
+from symgrad.products.sides import Factored, Side
 from symgrad.products.terms import Axis, Product, Values, union
 from symgrad.products.tiles import pieces, samples_at_a_time
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Products that are added up, each summed over all `axes` but those of the result."""
-
-    products: tuple[Product, ...]
-    result: tuple[Axis, ...]
-    axes: tuple[Axis, ...]
-
-    def add_to(self, total: Values) -> None:
-        """Add the sums to an array of the result's shape."""
-        for product in self.products:
-            contract(product, self.result, self.axes, total.dtype, total)
 
 
 def times(left: Side, middle: Iterable[Product], right: Side, result: Sequence[Axis]) -> Sums:
@@ -47,8 +34,8 @@ ONE = (Product(),)
 """Nothing between two sides."""
 
 
-def one_by_one(make: Callable[[Rows], Sums], count: int, total: Values) -> None:
-    """Add a form to `total`, over pieces of the batch.
+def piece_by_piece(make: Callable[[Rows], Sums], count: int, total: Values) -> None:
+    """Add a form to `total`, over pieces of the batch, worked out anew.
 
     `make` gives the form of some samples; if its result begins with their axis, each piece has
     its own place.
@@ -90,7 +77,45 @@ def filled(
     read: Sequence[Values] = (),
     dtype: Any = None,
 ) -> Values:
-    """Return zeros that `fill` added to, in `out` if it is given and fits.
+    """Return zeros that `fill` added to, in `out` if it is given and fits; see `opened`."""
+    found = opened(one, name, out, shape, samples=samples, read=read, dtype=dtype)
+    fill(found.total)
+    return found.result()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Zeros to add to, `total`, with all batch axes; `result` hands them to the caller."""
+
+    total: Values
+    one: Factored
+    out: Values | None
+    given: tuple[Any, ...]
+    moved: tuple[int, ...]
+
+    def result(self) -> Values:
+        """Return the array as callers see it, theirs if they gave one."""
+        if self.out is not None:
+            self.one.done.module._delivered(*self.given, False)
+            return self.out
+        array = self.given[0]
+        if self.one.batch_axis and self.moved:
+            array = outward(array, self.moved, self.one.batch_axis)
+        found: Values = array if array.ndim else array[()]
+        return found
+
+
+def opened(
+    one: Factored,
+    name: str,
+    out: Values | None,
+    shape: Sequence[int],
+    *,
+    samples: Mapping[int, Factored] | None = None,
+    read: Sequence[Values] = (),
+    dtype: Any = None,
+) -> Opened:
+    """Return zeros to add to, in `out` if it is given and fits.
 
     `shape` has all batch axes, `samples` says which those are and whose. The result has them where
     `batch_axis` says, and none of one sample. `read` are arrays that must not be written into
@@ -102,18 +127,16 @@ def filled(
     moved = tuple(n - sum(s < n for s in single) for n in batches if n not in single)
     inner = tuple(s for n, s in enumerate(shape) if n not in single)
     given = taken(one, out, inner, moved)
-    arrays = (*read, *(a for a in one.done.values.values() if isinstance(a, np.ndarray)))
     module, dtype = one.done.module, np.dtype(dtype or one.dtype)
+    arrays: tuple[Any, ...] = ()
     if out is None:
         require_results(module, name, [inner], dtype.itemsize)
+    else:
+        arrays = (*read, *(a for a in one.done.values.values() if isinstance(a, np.ndarray)))
     array, copied = module._result(name, given, inner, dtype, False, arrays)
     array[...] = 0
-    fill(np.expand_dims(array, single))
-    module._delivered(array, copied, given, False)
-    if out is not None:
-        return out
-    found: Values = outward(array, moved, one.batch_axis)
-    return found if found.ndim else found[()]
+    total = np.expand_dims(array, single) if single else array
+    return Opened(total, one, out, (array, copied, given), moved)
 
 
 def taken(one: Factored, out: Any, inner: Sequence[int], moved: Sequence[int]) -> Any:

@@ -15,9 +15,10 @@ import numpy as np
 
 from symgrad.batch import outward
 from symgrad.errors import ArgumentError
-from symgrad.products.evaluate import Sums, filled, one_by_one
+from symgrad.products.evaluate import filled, piece_by_piece
 from symgrad.products.given import vector
 from symgrad.products.linear import leading, tangents
+from symgrad.products.planned import Sums
 from symgrad.products.selection import Selection
 from symgrad.products.sides import Factored, Rows
 from symgrad.products.terms import Values
@@ -185,7 +186,7 @@ def matrix(own: Selection, vec: Vec, out: Values | None) -> Values:
         for (output, name), one in own.blocks.items():
             part = total[..., high[output], wide[name]]
             part = parted(part, len(batch) + 1, one.theta, vec)
-            one_by_one(_entries(one), one.count, parted(part, len(batch), one.out, vec))
+            piece_by_piece(_entries(one), one.count, parted(part, len(batch), one.out, vec))
 
     return filled(first, "matrix", out, shape, fill, samples={0: first})
 

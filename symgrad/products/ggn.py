@@ -1,68 +1,74 @@
 """Generalised Gauss-Newton matrices: `Σ_b J_bᴴ H_b J_b`, as blocks, diagonals and square roots.
 
-Factored, Curvature -> array
+Factored, Curvature -> forms
 Samples are summed over; those of an input stay apart, since each has its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from symgrad.errors import ArgumentError
 from symgrad.products.curvature import Curvature, ties
-from symgrad.products.evaluate import Sums, one_by_one, times
-from symgrad.products.sides import Factored, Rows, Side
+from symgrad.products.evaluate import piece_by_piece, times
+from symgrad.products.planned import Form, Sums, one_by_one
+from symgrad.products.rows import Rows
+from symgrad.products.sides import Factored, Side
 from symgrad.products.terms import Axis, Product, Tensor, Values, union
 from symgrad.products.vectors import conjugated
 
 
-def ggn_block(left: Factored, right: Factored, H: Curvature, total: Values) -> None:
-    """Add `Σ_b J_bᴴ H_b J'_b`, `[*p, *q]`; `[B, *p, *q]` where either is an input."""
-    apart = left.is_input or right.is_input
+def ggn_block(left: Factored, right: Factored, H: Curvature) -> Form:
+    """Return `Σ_b J_bᴴ H_b J'_b`, `[*p, *q]`; `[B, *p, *q]` where either is an input."""
 
-    def make(rows: Rows) -> Sums:
-        first = left.side(rows)
-        second = right.side(rows, batch=first.batch)
-        middle = H.between(rows, first.samples, first.out, second.out)
-        kept = first.samples if apart else ()
+    def make(sides: Sequence[Factored], given: Sequence[Values], rows: Sequence[Rows]) -> Sums:
+        first = sides[0].side(rows[0])
+        second = sides[1].side(rows[0], batch=first.batch)
+        middle = H.of(given).between(rows[0], first.samples, first.out, second.out)
+        kept = first.samples if any(f.is_input for f in sides) else ()
         return times(conjugated(first), middle, second, (*kept, *first.theta, *second.theta))
 
-    one_by_one(make, left.count, total)
+    return Form(("ggn", H.kind), (left, right), H.arrays, make)
 
 
-def ggn_diagonal(left: Factored, right: Factored, H: Curvature, total: Values) -> None:
-    """Add the diagonal of the above, `[*p]`; `[B, *in]` for an input."""
+def ggn_diagonal(left: Factored, right: Factored, H: Curvature) -> Form:
+    """Return the diagonal of the above, `[*p]`; `[B, *in]` for an input."""
 
-    def make(rows: Rows) -> Sums:
-        first = left.side(rows)
-        second = right.side(rows, batch=first.batch, theta=first.theta)
-        middle = H.between(rows, first.samples, first.out, second.out)
-        kept = first.samples if left.is_input else ()
+    def make(sides: Sequence[Factored], given: Sequence[Values], rows: Sequence[Rows]) -> Sums:
+        first = sides[0].side(rows[0])
+        second = sides[1].side(rows[0], batch=first.batch, theta=first.theta)
+        middle = H.of(given).between(rows[0], first.samples, first.out, second.out)
+        kept = first.samples if sides[0].is_input else ()
         return times(conjugated(first), middle, second, (*kept, *first.theta))
 
-    one_by_one(make, left.count, total)
+    return Form(("ggn diagonal", H.kind), (left, right), H.arrays, make)
 
 
 def curved(jacobian: Factored, H: Curvature, right: Factored, y: Values, total: Values) -> None:
     """Add `H_b y_b`, `[*lead, B, *out]`, for `y` in the outputs of `right`."""
-    lead = tuple(Axis("r", n) for n in y.shape[: y.ndim - len(right.out) - right.batched])
+    if H.plain and not H.arrays:
+        total += y
+        return
+    ahead = y.ndim - len(right.out) - right.batched
 
-    def make(rows: Rows) -> Sums:
-        batch = rows.axis if jacobian.batched else None
-        samples = () if batch is None else (batch,)
-        out = tuple(Axis("i", n) for n in jacobian.out)
-        other = tuple(Axis("j", n) for n in right.out)
-        vector = rows.of(y, len(lead)) if samples else y
-        product = Product((Tensor(vector, (*lead, *samples, *other)),))
-        middle = H.between(rows, samples, out, other)
+    def make(sides: Sequence[Factored], given: Sequence[Values], rows: Sequence[Rows]) -> Sums:
+        one, two = sides
+        vector, some = given[-1], rows[0]
+        lead = tuple(Axis("r", n) for n in vector.shape[:ahead])
+        samples = (some.axis,) if one.batched else ()
+        out = tuple(Axis("i", n) for n in one.out)
+        other = tuple(Axis("j", n) for n in two.out)
+        part = some.of(vector, ahead) if samples else vector
+        product = Product((Tensor(part, (*lead, *samples, *other)),))
+        middle = H.of(given[:-1]).between(some, samples, out, other)
         result = (*samples, *lead, *out)
         return Sums(tuple(h * product for h in middle), result, union(result, other))
 
-    one_by_one(
-        make, jacobian.count, np.moveaxis(total, len(lead), 0) if jacobian.batched else total
-    )
+    into = np.moveaxis(total, ahead, 0) if jacobian.batched else total
+    form = Form(("curved", H.kind, ahead), (jacobian, right), (*H.arrays, y), make)
+    one_by_one([form], [into], jacobian.count)
 
 
 def rooted(jacobian: Factored, H: Curvature, total: Values) -> None:
@@ -80,7 +86,7 @@ def rooted(jacobian: Factored, H: Curvature, total: Values) -> None:
         products = tuple(h.conjugate * p for h in middle for p in side.products)
         return Sums(products, result, union(side.axes, columns))
 
-    one_by_one(make, jacobian.count, total)
+    piece_by_piece(make, jacobian.count, total)
 
 
 Root = Callable[[Rows, Side, tuple[Axis, ...]], tuple[Product, ...]]

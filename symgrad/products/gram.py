@@ -8,11 +8,15 @@ to its own sample, and is summed over for b = b' only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 
-from symgrad.products.evaluate import ONE, Sums, one_by_one, piece_size, times
-from symgrad.products.sides import Factored, Rows
+from symgrad.products.evaluate import ONE, times
+from symgrad.products.planned import Form, Sums, Work, one_by_one
+from symgrad.products.pool import share, threads_for
+from symgrad.products.rows import Rows
+from symgrad.products.sides import Factored
 from symgrad.products.terms import Values, union
 from symgrad.products.tiles import WORKSPACE, pieces
 from symgrad.products.vectors import conjugated
@@ -20,20 +24,20 @@ from symgrad.products.vectors import conjugated
 Pair = tuple[Factored, Factored]
 CORNER = 256
 """Rows and columns that are mirrored at a time: two such blocks stay in the cache."""
+TILE = 2**16
+"""Entries of the result that are made at a time: with what they are made of they stay there too."""
 
 
-def gram_of_samples(
-    left: Factored, right: Factored, total: Values, *, by_out: bool = False
-) -> None:
-    """Add `J_b J'_bᴴ`, `[B, *out, *out']`; if `by_out` its diagonal, `[B, *out]`."""
+def gram_of_samples(left: Factored, right: Factored, *, by_out: bool = False) -> Form:
+    """Return `J_b J'_bᴴ`, `[B, *out, *out']`; if `by_out` its diagonal, `[B, *out]`."""
 
-    def make(rows: Rows) -> Sums:
-        one = left.side(rows)
+    def make(sides: Sequence[Factored], given: Sequence[Values], rows: Sequence[Rows]) -> Sums:
+        one = sides[0].side(rows[0])
         own = one.out if by_out else None
-        two = right.side(rows, batch=one.batch, theta=one.theta, out=own)
+        two = sides[1].side(rows[0], batch=one.batch, theta=one.theta, out=own)
         return times(one, ONE, conjugated(two), union(one.samples, one.out, two.out))
 
-    one_by_one(make, left.count, total)
+    return Form(("gram of samples", by_out), (left, right), (), make)
 
 
 def gram_of_pairs(pairs: Sequence[Pair], total: Values, *, by_out: bool, mirrored: bool) -> None:
@@ -45,33 +49,62 @@ def gram_of_pairs(pairs: Sequence[Pair], total: Values, *, by_out: bool, mirrore
         if left.is_input:
             _own_samples(left, right, total, by_out=by_out)
     shared = [pair for pair in pairs if not pair[0].is_input]
-    second = 1 if by_out else 1 + len(pairs[0][0].out)
-    for first, others in _tiles(shared, by_out=by_out, mirrored=mirrored, dtype=total.dtype):
-        block = others.of(first.of(total), second) if pairs[0][0].batched else total
-        for left, right in shared:
-            _across(left, right, first, others, by_out=by_out).add_to(block)
+    if total.size and shared:
+        _in_tiles(shared, total, by_out=by_out, mirrored=mirrored)
+    elif mirrored and total.size:
+        mirror(matrices(total, by_out=by_out))
 
 
-def _across(left: Factored, right: Factored, first: Rows, others: Rows, *, by_out: bool) -> Sums:
+def _in_tiles(pairs: Sequence[Pair], total: Values, *, by_out: bool, mirrored: bool) -> None:
+    """Add what all samples have with all, some with some, on several threads."""
+    left, right = pairs[0]
+    second = 1 if by_out else 1 + len(left.out)
+    forms = [across(*pair, by_out=by_out) for pair in pairs]
+    work = Work(forms, [total] * len(forms), along=(0, second))
+    own = prod(left.out) if by_out else prod(left.out) * prod(right.out)
+    fits = max(int((TILE / max(own, 1)) ** 0.5), 1)
+    size = min(fits, work.piece(max(left.count, right.count), 2))
+
+    stack = matrices(total, by_out=by_out) if mirrored else total
+    height = stack.shape[-1] // max(left.count, 1)
+
+    def run(tile: tuple[Rows, Rows]) -> None:
+        work.add(*tile)
+        if mirrored:
+            rows, columns = (slice(r.start * height, r.stop * height) for r in tile)
+            above = stack[:, rows, columns]
+            if rows == columns:
+                mirror(above)
+            else:
+                np.conjugate(above.swapaxes(1, 2), out=stack[:, columns, rows])
+
+    todo = list(_tiles(left.count, right.count, size, mirrored=mirrored))
+    share(run, todo, threads_for(todo))
+
+
+def matrices(total: Values, *, by_out: bool) -> Values:
+    """Return a view of the square matrices that a Gram array consists of: `[k, R, R]`."""
+    if by_out:
+        return np.moveaxis(total.reshape(*total.shape[:2], -1), 2, 0)
+    size = prod(total.shape[: total.ndim // 2])
+    return total.reshape(1, size, size)
+
+
+def across(left: Factored, right: Factored, *, by_out: bool) -> Form:
     """Return the form of some samples with some others."""
-    one = left.side(first)
-    two = conjugated(right.side(others, theta=one.theta, out=one.out if by_out else None))
-    kept = () if by_out else one.out
-    return times(one, ONE, two, (*one.samples, *kept, *two.samples, *two.out))
+
+    def make(sides: Sequence[Factored], given: Sequence[Values], rows: Sequence[Rows]) -> Sums:
+        first, others = rows
+        one = sides[0].side(first)
+        two = conjugated(sides[1].side(others, theta=one.theta, out=one.out if by_out else None))
+        kept = () if by_out else one.out
+        return times(one, ONE, two, (*one.samples, *kept, *two.samples, *two.out))
+
+    return Form(("gram", by_out), (left, right), (), make)
 
 
-def _tiles(
-    pairs: Sequence[Pair], *, by_out: bool, mirrored: bool, dtype: np.dtype
-) -> Iterator[tuple[Rows, Rows]]:
+def _tiles(count: int, other: int, size: int, *, mirrored: bool) -> Iterator[tuple[Rows, Rows]]:
     """Yield the pairs of pieces of both batches; only those up to the diagonal if mirrored."""
-    if not pairs or not all(f.count for f in pairs[0]):
-        return
-    count, other = (f.count for f in pairs[0])
-    one = Rows(0, 1)
-    size = min(
-        piece_size(_across(*pair, one, one, by_out=by_out), max(count, other), dtype)
-        for pair in pairs
-    )
     for first in pieces(count, size):
         for others in pieces(other, size):
             if not mirrored or first.start <= others.start:
@@ -84,7 +117,7 @@ def _own_samples(left: Factored, right: Factored, total: Values, *, by_out: bool
     axes = list(range(total.ndim))
     axes[second] = 0
     diagonal = np.einsum(total, axes, [n for n in range(total.ndim) if n != second])
-    gram_of_samples(left, right, diagonal, by_out=by_out)
+    one_by_one([gram_of_samples(left, right, by_out=by_out)], [diagonal], left.count)
 
 
 def mirror(stack: Values) -> None:
@@ -112,4 +145,4 @@ def _reflect(above: Values, under: Values, *, on_diagonal: bool) -> None:
     np.einsum("kii->ki", above)[...] = diagonal
 
 
-__all__ = ["gram_of_pairs", "gram_of_samples", "mirror"]
+__all__ = ["across", "gram_of_pairs", "gram_of_samples", "mirror"]

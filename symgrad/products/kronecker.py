@@ -17,8 +17,9 @@ import numpy as np
 from symgrad.errors import ArgumentError
 from symgrad.memory import within_memory
 from symgrad.products.curvature import Curvature
-from symgrad.products.evaluate import Sums, one_by_one
+from symgrad.products.evaluate import piece_by_piece
 from symgrad.products.given import check_positive
+from symgrad.products.planned import Sums
 from symgrad.products.sides import Factored, Rows, Side
 from symgrad.products.terms import Axis, Product, Values, union
 
@@ -103,7 +104,7 @@ def kfac(jacobian: Factored, H: Curvature) -> Kronecker:
         shape = [jacobian.theta[n] for n in group.theta]
         total = np.zeros((*shape, *shape), jacobian.done.dtype)
         own = H if number == owner else Curvature(plain=True)
-        one_by_one(_form(jacobian, group, shared, own), jacobian.count, total)
+        piece_by_piece(_form(jacobian, group, shared, own), jacobian.count, total)
         factors.append(total if number == owner or not repeats else total / repeats)
     return Kronecker(tuple(factors), tuple(g.theta for g in groups))
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
-from symgrad.products.evaluate import filled
+from symgrad.products.evaluate import filled, opened
 from symgrad.products.given import vector
+from symgrad.products.planned import all_at_once
 from symgrad.products.selection import Selection
 from symgrad.products.terms import Values
 from symgrad.products.vectors import pull, push
@@ -50,8 +51,8 @@ def pushed(own: Selection, given: Mapping[str, Values]) -> list[Values]:
         one = own.of(output)
         batch = (one.count,) if one.batched else ()
         total = np.zeros((*_leading(own, given), *batch, *one.out), one.dtype)
-        for name, value in given.items():
-            push(own.blocks[output, name], value, total)
+        forms = [push(own.blocks[output, name], value) for name, value in given.items()]
+        all_at_once(forms, [total] * len(forms), one.count)
         found.append(total)
     return found
 
@@ -65,11 +66,25 @@ def pulled(own: Selection, given: Sequence[Values]) -> dict[str, Values]:
     found = {}
     for name in own.parameters:
         one = own.with_respect_to(name)
-        total = np.zeros((*lead, *((one.count,) if one.is_input else ()), *one.theta), one.dtype)
-        for output, u in zip(own.outputs, given, strict=True):
-            pull(own.blocks[output, name], u, total, per_sample=one.is_input)
-        found[name] = total
+        shape = (*lead, *((one.count,) if one.is_input else ()), *one.theta)
+        found[name] = np.zeros(shape, one.dtype)
+    _pull_all(own, given, found, {n: own.with_respect_to(n).is_input for n in found})
     return found
+
+
+def _pull_all(
+    own: Selection,
+    given: Sequence[Values],
+    totals: Mapping[str, Values],
+    per_sample: Mapping[str, bool],
+) -> None:
+    """Add u J by every θ to its total."""
+    forms, into = [], []
+    for name, total in totals.items():
+        for output, u in zip(own.outputs, given, strict=True):
+            forms.append(pull(own.blocks[output, name], u, per_sample=per_sample[name]))
+            into.append(total)
+    all_at_once(forms, into, own.count)
 
 
 def jvp(own: Selection, given: Any, out: Values | None, label: str | None = None) -> list[Values]:
@@ -82,8 +97,8 @@ def jvp(own: Selection, given: Any, out: Values | None, label: str | None = None
         shape = (*lead, *((one.count,) if one.batched else ()), *one.out)
 
         def fill(total: Values, output: str = output) -> None:
-            for name, value in vectors.items():
-                push(own.blocks[output, name], value, total)
+            forms = [push(own.blocks[output, name], value) for name, value in vectors.items()]
+            all_at_once(forms, [total] * len(forms), own.count)
 
         read = tuple(vectors.values())
         samples = {len(lead): one}
@@ -103,19 +118,15 @@ def vjp(
     `given` are vectors as `Selection.vectors` checks them.
     """
     lead = leading(own, given)
-    found = {}
+    found, apart = {}, {}
     for name in own.parameters:
         one = own.with_respect_to(name)
-        apart = one.is_input or (per_sample and one.batched)
-        shape = (*lead, *((one.count,) if apart else ()), *one.theta)
-
-        def fill(total: Values, name: str = name, apart: bool = apart) -> None:
-            for output, u in zip(own.outputs, given, strict=True):
-                pull(own.blocks[output, name], u, total, per_sample=apart)
-
-        samples = {len(lead): one} if apart else None
-        found[name] = filled(one, "vjp", out, shape, fill, samples=samples, read=given)
-    return found
+        apart[name] = one.is_input or (per_sample and one.batched)
+        shape = (*lead, *((one.count,) if apart[name] else ()), *one.theta)
+        samples = {len(lead): one} if apart[name] else None
+        found[name] = opened(one, "vjp", out, shape, samples=samples, read=given)
+    _pull_all(own, given, {n: one.total for n, one in found.items()}, apart)
+    return {name: one.result() for name, one in found.items()}
 
 
 def leading(own: Selection, given: Sequence[Values]) -> tuple[int, ...]:

@@ -11,13 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.batch import outward
 from symgrad.errors import ArgumentError
+from symgrad.evaluation import Evaluation
 from symgrad.memory import require_results
 from symgrad.products.curvature import Curvature, curvature
-from symgrad.products.evaluate import filled
+from symgrad.products.evaluate import filled, opened
 from symgrad.products.ggn import curved, ggn_block, ggn_diagonal, rooted
 from symgrad.products.gram import mirror
 from symgrad.products.linear import pushed, tangents, vjp
+from symgrad.products.planned import one_by_one
 from symgrad.products.selection import Selection
 from symgrad.products.sides import Factored
 from symgrad.products.terms import Values
@@ -79,9 +82,11 @@ def _block(
     shape, apart = _shape(own, first, second)
 
     def fill(total: Values) -> None:
-        for a, b, H in between:
-            one, two = own.blocks[own.outputs[a], first], own.blocks[own.outputs[b], second]
-            ggn_block(one, two, H, total)
+        forms = [
+            ggn_block(own.blocks[own.outputs[a], first], own.blocks[own.outputs[b], second], H)
+            for a, b, H in between
+        ]
+        one_by_one(forms, [total] * len(forms), left.count)
         if sure and first == second and total.size:
             mirror(total.reshape(-1, prod(left.theta), prod(left.theta)))
 
@@ -104,38 +109,72 @@ def _swapped(own: Selection, array: Values, first: str, second: str) -> Values:
 def diagonals(own: Selection, H: Any, u: Any, out: Values | None = None) -> dict[str, Values]:
     """Return the diagonal of `Σ_b J_bᴴ H_b J_b`, `[*p]` for every θ; `[B, *in]` for inputs."""
     between = meetings(own, H, u)
-    found = {}
+    forms, totals, found = [], [], {}
     for name in own.parameters:
         one = own.with_respect_to(name)
-
-        def fill(total: Values, name: str = name) -> None:
-            for a, b, between_outputs in between:
-                left, right = own.blocks[own.outputs[a], name], own.blocks[own.outputs[b], name]
-                ggn_diagonal(left, right, between_outputs, total)
-
         shape = (one.count, *one.theta) if one.is_input else one.theta
         samples = {0: one} if one.is_input else None
-        found[name] = filled(one, "ggn_diagonal", out, shape, fill, samples=samples)
-    return found
+        found[name] = opened(one, "ggn_diagonal", out, shape, samples=samples)
+        for a, b, middle in between:
+            left, right = own.blocks[own.outputs[a], name], own.blocks[own.outputs[b], name]
+            forms.append(ggn_diagonal(left, right, middle))
+            totals.append(found[name].total)
+    one_by_one(forms, totals, own.count)
+    return {name: one.result() for name, one in found.items()}
 
 
 def matvec(own: Selection, v: Any, H: Any, u: Any) -> dict[str, Values]:
-    """Return `Σ_b J_bᴴ H_b J_b v` for every θ."""
-    results = through(own, tangents(own, v), meetings(own, H, u))
-    found = vjp(own, results, per_sample=False)
+    """Return `Σ_b J_bᴴ H_b J_b v` for every θ: by drivers, or by factors, what is cheaper."""
+    given, between = tangents(own, v), meetings(own, H, u)
+    driven = _driven(own, given)
+    if driven is None:
+        found = vjp(own, through(own, given, between), per_sample=False)
+    else:
+        images = driven.push(given, own.any.done.sizes)
+        gradients = driven.pull(own.parameters, curved_by(own, images, between))
+        found = {name: _seen(own.with_respect_to(name), g) for name, g in gradients.items()}
+    if own.any.dtype.kind != "c":
+        return found
     return {name: g.conj() for name, g in found.items()}
+
+
+def _driven(own: Selection, given: Mapping[str, Values]) -> Evaluation | None:
+    """Return what runs the drivers of the pass, where they suit and there is one vector."""
+    done = own.any.done
+    if not isinstance(done.values, Evaluation):
+        return None
+    shapes = {}
+    for name in own.parameters:
+        one = own.with_respect_to(name)
+        shapes[name] = (*((one.count,) if one.is_input else ()), *one.theta)
+    if any(value.shape != shapes[name] for name, value in given.items()):
+        return None  # several right-hand sides
+    return done.values if done.values.suits(shapes, own.outputs, done.sizes) else None
+
+
+def _seen(one: Factored, array: Values) -> Values:
+    """Return a gradient as callers see it."""
+    if one.is_input:
+        return array[0] if one.single else outward(array, (0,), one.batch_axis)
+    return array if array.ndim else array[()]
 
 
 def through(
     own: Selection, given: Mapping[str, Values], between: Sequence[Meeting]
 ) -> list[Values]:
     """Return the conjugate of `H_b J_b v`, `[*lead, B, *out]` for every output."""
-    images = pushed(own, given)
+    return curved_by(own, pushed(own, given), between)
+
+
+def curved_by(
+    own: Selection, images: Sequence[Values], between: Sequence[Meeting]
+) -> list[Values]:
+    """Return the conjugate of `H_b y_b` for `y` in every output."""
     results = [np.zeros_like(y) for y in images]
     for a, b, H in between:
         left, right = own.of(own.outputs[a]), own.of(own.outputs[b])
         curved(left, H, right, images[b], results[a])
-    return [y.conj() for y in results]
+    return [y.conj() if y.dtype.kind == "c" else y for y in results]
 
 
 def roots(own: Selection, H: Any, out: Values | None = None) -> dict[tuple[str, str], Values]:

@@ -17,6 +17,7 @@ from symgrad.errors import ArgumentError, ShapeError
 from symgrad.products.evaluate import filled, handed
 from symgrad.products.given import check_positive, vector
 from symgrad.products.gram import Pair, gram_of_pairs, gram_of_samples, mirror
+from symgrad.products.planned import one_by_one
 from symgrad.products.sides import Factored
 from symgrad.products.terms import Values
 from symgrad.products.vectors import inner
@@ -146,26 +147,15 @@ def _gram_of_outputs(
 
     def fill(total: Values) -> None:
         if diagonal == "batch" or not left.batched:
-            for pair in pairs:
-                gram_of_samples(*pair, total, by_out=diagonal == "out")
+            forms = [gram_of_samples(*pair, by_out=diagonal == "out") for pair in pairs]
+            one_by_one(forms, [total] * len(forms), left.count)
+            if mirrored and total.size:
+                size = 1 if diagonal == "out" else prod(left.out)
+                mirror(total.reshape(-1, size, size))
         else:
             gram_of_pairs(pairs, total, by_out=diagonal == "out", mirrored=mirrored)
-        if mirrored and total.size:
-            mirror(_matrices(total, left, diagonal))
 
     return filled(left, "gram", out, shape, fill, samples=samples)
-
-
-def _matrices(total: Values, one: Factored, diagonal: Diagonal) -> Values:
-    """Return a view of the square matrices that a Gram array consists of: `[k, R, R]`."""
-    size, batch = prod(one.out), one.count
-    if diagonal == "batch" or (diagonal is None and not one.batched):
-        return total.reshape(-1, size, size)
-    if diagonal is None:
-        return total.reshape(1, batch * size, batch * size)
-    if not one.batched:
-        return total.reshape(size, 1, 1)
-    return np.moveaxis(total.reshape(batch, batch, size), 2, 0)
 
 
 def _check_others(own: Selection, other: Selection, diagonal: Diagonal) -> None:
@@ -204,8 +194,8 @@ def per_sample_dot(
         raise ArgumentError("v is given without u")
 
     def fill(total: Values) -> None:
-        for left, theirs, one, two in _inner_pairs(own, right, first, second):
-            inner(left, theirs, one, two, total)
+        forms = [inner(*pair) for pair in _inner_pairs(own, right, first, second)]
+        one_by_one(forms, [total] * len(forms), own.count)
 
     one = own.any
     shape = (one.count,) if one.batched else ()

@@ -17,8 +17,11 @@ import numpy as np
 from symgrad.algebra.radix import digits, in_order
 from symgrad.batch import inward, outward
 from symgrad.form import FactoredTerm, Structured
-from symgrad.products.contract import contract
+from symgrad.products.contract import summed
+from symgrad.products.planned import Plans
+from symgrad.products.rows import Rows
 from symgrad.products.terms import Axis, Place, Product, Tensor, Tie, Values, aligned, union
+from symgrad.products.traced import as_array
 from symgrad.program import BATCH, Affine, Definition, Index, Position
 from symgrad.scatter import Placing
 
@@ -68,29 +71,12 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """The samples from `start` up to `stop`."""
-
-    start: int
-    stop: int
-
-    @property
-    def axis(self) -> Axis:
-        """A batch axis for them."""
-        return Axis("b", self.stop - self.start, samples=True)
-
-    def of(self, array: Values, axis: int = 0) -> Values:
-        """Return those samples of an array whose batch axis is `axis`."""
-        return array[(slice(None),) * axis + (slice(self.start, self.stop),)]
-
-
-@dataclass(frozen=True, slots=True)
 class Factored:
     """A Jacobian that forms take products with: its terms and the pass that evaluated them.
 
     `layer` is the layer's name; `placing` tells which part of the array it is about (the first
     array of a second derivative); `batch_axis` is where callers have the batch axis in their
-    arrays; `definitions` are those of the arrays that terms read.
+    arrays; `definitions` are those of the arrays that terms read, `plans` those made before.
     """
 
     layer: str
@@ -101,6 +87,7 @@ class Factored:
     placing: Placing
     batch_axis: int = 0
     definitions: Mapping[str, Definition] = field(default_factory=dict, repr=False)
+    plans: Plans = field(default_factory=Plans, repr=False, compare=False)
 
     @property
     def count(self) -> int:
@@ -221,9 +208,7 @@ def _gains(found: Side) -> bool:
 
 def _merged(found: Side, dtype: Any) -> Side:
     """Return the Jacobian with all terms as one array."""
-    total = np.zeros([a.size for a in found.axes], dtype)
-    for product in found.products:
-        contract(product, found.axes, found.axes, dtype, total)
+    total = summed(found.products, found.axes, dtype)
     whole = Product((Tensor(total, found.axes),))
     return Side((whole,), found.batch, found.out, found.theta)
 
@@ -247,7 +232,7 @@ class Reader:
         for factor in term.factors:
             if factor.array is None:
                 continue
-            array = np.asarray(self.done.values[factor.array])
+            array = as_array(self.done.values[factor.array])
             for number, index in enumerate(factor.own):
                 if index.dim == BATCH:
                     array = self.rows.of(array, number)

@@ -20,8 +20,9 @@ from symgrad.errors import ArgumentError
 from symgrad.extras import extra
 from symgrad.products.contract import placed
 from symgrad.products.eliminate import eliminate
-from symgrad.products.evaluate import Sums, piece_size
+from symgrad.products.evaluate import piece_size
 from symgrad.products.flat import Vec, flat_columns, length, require_order, rows
+from symgrad.products.planned import Sums
 from symgrad.products.selection import Selection
 from symgrad.products.sides import Factored, Rows, Side
 from symgrad.products.support import marked

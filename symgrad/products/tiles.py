@@ -10,15 +10,18 @@ from math import prod
 
 from symgrad.products.contract import entries
 from symgrad.products.eliminate import Reduced
-from symgrad.products.sides import Rows
+from symgrad.products.rows import Rows
 
 WORKSPACE = 64 * 2**20
 """Bytes that the arrays of one piece may take, one sample at least."""
 
 
 def samples_at_a_time(trials: Iterable[Reduced], count: int, itemsize: int) -> int:
-    """Return how many samples are taken at a time; `trials` are contractions of one sample."""
-    demands = {d for reduced in trials for d in _demands(reduced, count)}
+    """Return how many samples are taken at a time; `trials` are contractions of one sample.
+
+    What has no samples is as large for one as for all of them.
+    """
+    demands = {d for reduced in trials for d in _demands(reduced, count) if d[1]}
     piece = max(count, 1)
     limit = WORKSPACE // itemsize
     while piece > 1 and max((n * piece**p for n, p in demands), default=0) > limit:

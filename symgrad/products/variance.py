@@ -13,9 +13,10 @@ import numpy as np
 
 from symgrad.errors import ArgumentError
 from symgrad.products.curvature import ties
-from symgrad.products.evaluate import Sums, filled, one_by_one, times
+from symgrad.products.evaluate import filled, piece_by_piece, times
 from symgrad.products.given import vector
 from symgrad.products.kronecker import Kronecker
+from symgrad.products.planned import Sums
 from symgrad.products.selection import Selection
 from symgrad.products.sides import Factored, Rows, Side
 from symgrad.products.terms import Axis, Product, Tensor, Values
@@ -121,7 +122,7 @@ def variance(left: Factored, right: Factored, Sigmas: Sequence[Covariance], tota
         result = (*first.samples, *first.out, *second.out)
         return times(first, middle, conjugated(second), result)
 
-    one_by_one(make, left.count, total)
+    piece_by_piece(make, left.count, total)
 
 
 def variances(

@@ -1,6 +1,6 @@
 """Products with vectors: J v, u J for all samples or each, squares and inner products.
 
-Factored, vectors -> arrays
+Factored, vectors -> forms
 Vectors may have leading axes, one for every right-hand side; results have them too.
 """
 
@@ -8,51 +8,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.products.contract import contract
-from symgrad.products.evaluate import Sums, one_by_one, times
-from symgrad.products.sides import Factored, Rows, Side
+from symgrad.products.evaluate import times
+from symgrad.products.planned import Form, Sums
+from symgrad.products.rows import Rows
+from symgrad.products.sides import Factored, Side
 from symgrad.products.terms import Axis, Product, Tensor, Values, union
 
 
-def push(jacobian: Factored, v: Values, total: Values) -> None:
-    """Add J v: `[*lead, *p]` (inputs: `[*lead, B, *in]`) to `[*lead, B, *out]`."""
-    side = jacobian.side(Rows(0, jacobian.count))
-    own = (*side.samples, *side.theta) if jacobian.is_input else side.theta
-    lead = _lead(v, len(own))
-    _with_vector(side, Tensor(v, (*lead, *own)), (*lead, *side.samples, *side.out), total)
+def push(jacobian: Factored, v: Values) -> Form:
+    """Return J v: `[*lead, *p]` (inputs: `[*lead, B, *in]`) to `[*lead, B, *out]`."""
+
+    def make(sides: Sequence[Factored], given: Sequence[Values], rows: Sequence[Rows]) -> Sums:
+        side = sides[0].side(rows[0])
+        own = (*side.samples, *side.theta) if sides[0].is_input else side.theta
+        lead = _lead(given[0], len(own))
+        vector = Tensor(given[0], (*lead, *own))
+        return _with_vector(side, vector, (*lead, *side.samples, *side.out))
+
+    return Form("push", (jacobian,), (v,), make)
 
 
-def pull(jacobian: Factored, u: Values, total: Values, *, per_sample: bool) -> None:
-    """Add u J: `[*lead, B, *out]` to `[*lead, *p]`, or `[*lead, B, *p]` for every sample."""
-    side = jacobian.side(Rows(0, jacobian.count))
-    own = (*side.samples, *side.out)
-    lead = _lead(u, len(own))
-    kept = side.samples if per_sample else ()
-    _with_vector(side, Tensor(u, (*lead, *own)), (*lead, *kept, *side.theta), total)
+def pull(jacobian: Factored, u: Values, *, per_sample: bool) -> Form:
+    """Return u J: `[*lead, B, *out]` to `[*lead, *p]`, or `[*lead, B, *p]` for every sample."""
+
+    def make(sides: Sequence[Factored], given: Sequence[Values], rows: Sequence[Rows]) -> Sums:
+        side = sides[0].side(rows[0])
+        own = (*side.samples, *side.out)
+        lead = _lead(given[0], len(own))
+        kept = side.samples if per_sample else ()
+        return _with_vector(side, Tensor(given[0], (*lead, *own)), (*lead, *kept, *side.theta))
+
+    return Form(("pull", per_sample), (jacobian,), (u,), make)
 
 
-def inner(
-    left: Factored, right: Factored, u: Values | None, v: Values | None, total: Values
-) -> None:
-    """Add the inner products of the rows of two Jacobians, sample by sample: `[B]`.
+def inner(left: Factored, right: Factored, u: Values | None, v: Values | None) -> Form:
+    """Return the inner products of the rows of two Jacobians, sample by sample: `[B]`.
 
     Of `u J` and `v J'` if `u` and `v`, `[B, *out]`, are given; the right side is conjugated.
     """
 
-    def make(rows: Rows) -> Sums:
-        first = left.side(rows)
-        own = first.out if u is None and v is None else None
-        second = right.side(rows, batch=first.batch, theta=first.theta, out=own)
+    def make(sides: Sequence[Factored], given: Sequence[Values], rows: Sequence[Rows]) -> Sums:
+        some = rows[0]
+        first = sides[0].side(some)
+        own = None if given else first.out
+        second = sides[1].side(some, batch=first.batch, theta=first.theta, out=own)
         vectors = Product(
             tuple(
-                Tensor(rows.of(x) if side.batch is not None else x, (*side.samples, *side.out))
-                for side, x in ((first, u), (second, None if v is None else v.conj()))
-                if x is not None
+                Tensor(some.of(x) if side.batch is not None else x, (*side.samples, *side.out))
+                for side, x in zip((first, second), given, strict=False)
             )
         )
         return times(first, (vectors,), conjugated(second), first.samples)
 
-    one_by_one(make, left.count, total)
+    vectors = () if u is None or v is None else (u, v.conj())
+    return Form("inner", (left, right), vectors, make)
 
 
 def conjugated(side: Side) -> Side:
@@ -66,10 +75,9 @@ def _lead(vector: Values, own: int) -> tuple[Axis, ...]:
     return tuple(Axis(f"r{n}", s) for n, s in enumerate(vector.shape[: vector.ndim - own]))
 
 
-def _with_vector(side: Side, vector: Tensor, result: Sequence[Axis], total: Values) -> None:
-    axes = union(side.axes, vector.axes)
-    for product in side.products:
-        contract(product * Product((vector,)), result, axes, total.dtype, total)
+def _with_vector(side: Side, vector: Tensor, result: Sequence[Axis]) -> Sums:
+    products = tuple(p * Product((vector,)) for p in side.products)
+    return Sums(products, tuple(result), union(side.axes, vector.axes))
 
 
 __all__ = ["conjugated", "inner", "pull", "push"]
