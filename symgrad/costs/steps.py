@@ -17,7 +17,7 @@ from symgrad.costs.lapack import cholesky, factorisation, substitution, symmetri
 from symgrad.costs.operands import Copies, copies
 from symgrad.costs.spans import Span
 from symgrad.dims import ONE, ZERO, Dim
-from symgrad.generation.write_driver import is_stack, oriented, takes_samples
+from symgrad.generation.write_driver import is_layered, is_stack, oriented, takes_samples
 from symgrad.program import BATCH, Access, Definition, Index, Lookup, Primitive, Table, indices_of
 from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, Step, Walk, written_by
 
@@ -203,6 +203,8 @@ class Runner:
         self.ledger.do(2 * target * volume([i.dim for i in p.inner]) * times)
         if p.adds or p.partial:
             self.ledger.do(target * times)
+        if is_layered(p):
+            return
         left = Copies() if is_stack(p) else self._copied(p.left, p.batch, (p.rows, p.inner))
         right = self._copied(p.right, p.batch, (p.inner, p.columns))
         read = target * any(isinstance(place, Lookup) for place in p.target_at)

@@ -371,6 +371,8 @@ def product_lines(product: Product, step: str = "") -> list[str]:
     target = code_name(p.target)
     if p.partial:
         return [_part_product(p, target, f"np.matmul({a}, {b})", direct)]
+    if is_layered(p):
+        return _layered(p, target)
     if p.fixed is not None:
         if is_stack(p):
             whole = {*rows, *p.inner}
@@ -419,6 +421,55 @@ def is_stack(product: Product) -> bool:
         and len(p.columns) == len(p.inner) == 1
         and _lies_as(p.left, (*p.rows, *p.inner))
     )
+
+
+def is_layered(product: Product) -> bool:
+    """Whether the last two axes of a target are those of matrices, and all others count these.
+
+    Then matmul takes both sides and the target as they lie, where they would be copied to become
+    one matrix each.
+    """
+    p = product
+    whole = not p.partial and p.fixed is None and not p.adds and not p.negative
+    if not whole or len(p.target_indices) < 3 or len(p.inner) != 1:
+        return False
+    if p.target_indices == (*p.batch, *p.rows, *p.columns):
+        return False
+    *_, row, column = p.target_indices
+    left, right = _sides(p)
+    sides = ((left, row), (right, column))
+    return all(
+        i in {stretch(q) for q in side.at}
+        and not any(is_part(q) or (q.bare is None) for q in side.at)
+        and side.at[-1].bare in (i, *p.inner)
+        and len(side.at) == len({q.bare for q in side.at})
+        for side, i in sides
+    ) and (row in p.rows) != (column in p.rows) and not {row, column} & set(p.batch)
+
+
+def _sides(p: Product) -> tuple[Access, Access]:
+    """Return the operand with the last axis but one of the target, and that with its last."""
+    return (p.left, p.right) if p.target_indices[-1] in p.columns else (p.right, p.left)
+
+
+def _layered(p: Product, target: str) -> list[str]:
+    """Return the statement of a product of two stacks of matrices."""
+    *lead, row, column = p.target_indices
+    texts = []
+    for side, matrix in zip(_sides(p), ((row, *p.inner), (*p.inner, column)), strict=True):
+        axes = [q.bare for q in side.at]
+        there = [i for i in lead if i in axes]
+        order = [axes.index(i) for i in (*there, *matrix)]
+        text = code_name(side.array)
+        if order != sorted(order):
+            text += ".T" if len(order) == 2 else f".transpose({', '.join(map(str, order))})"
+        places = [":" if i in axes else "None" for i in lead]
+        while places and places[0] == "None":  # axes in front come by themselves
+            places.pop(0)
+        if "None" in places:
+            text += f"[{', '.join(places)}]"
+        texts.append(text)
+    return [f"np.matmul({', '.join(texts)}, out={target})"]
 
 
 def _part_product(p: Product, target: str, value: str, direct: Sequence[Index]) -> str:
@@ -529,6 +580,7 @@ def _shape(batch: Sequence[Index], groups: Sequence[Sequence[Index]]) -> str:
 __all__ = [
     "KernelBook",
     "driver_steps",
+    "is_layered",
     "is_stack",
     "oriented",
     "product_lines",
