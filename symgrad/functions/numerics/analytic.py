@@ -41,6 +41,24 @@ def complex_log1p(z):
 
 
 @inline
+def complex_exp2(z):
+    """Return 2^z."""
+    return np.exp2(z)
+
+
+@inline
+def complex_log2(z):
+    """Return log2(z)."""
+    return np.log2(z)
+
+
+@inline
+def complex_log10(z):
+    """Return log10(z)."""
+    return np.log10(z)
+
+
+@inline
 def complex_exp2_slope(z):
     """Return log(2) 2^z."""
     return 0.6931471805599453 * np.exp2(z)
