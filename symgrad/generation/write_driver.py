@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.dims import ZERO, Dim, signed
-from symgrad.functions import twins
+from symgrad.functions import singles, twins
 from symgrad.generation.fold import fold
 from symgrad.generation.write_call import call_lines
 from symgrad.generation.write_kernel import RESERVED, code_name, dim_text, write_kernel
@@ -37,7 +37,8 @@ CASTS = r"number\((?:[^()]|\([^()]*\))*\)|range\(.*"
 class KernelBook:
     """All kernels of a module; texts that differ in names only are one function.
 
-    In the module of an `analytic` layer, drivers ask for the kernel of their dtype.
+    Where a kernel calls functions with twins for float32, or for complex arrays in the module of
+    an `analytic` layer, drivers ask for the kernel of their dtype.
     """
 
     analytic: bool = False
@@ -68,7 +69,9 @@ class KernelBook:
         if name not in self.functions:
             head = fold(f"def {name}({parameters}):")
             self.functions[name] = "\n".join((decorator, head, *map(fold, text.lines)))
-        callee = f"_typed({name}, dtype)" if self.analytic and twins(text.helpers) else name
+        swapped = singles(text.helpers) or (self.analytic and twins(text.helpers))
+        flags = ", sums" if decorator == "@sums" else ""
+        callee = f"_typed({name}, dtype{flags})" if swapped else name
         if not kernel.split:
             return f"{callee}({', '.join((*shared, *sizes))})"
         return (

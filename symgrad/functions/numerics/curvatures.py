@@ -9,9 +9,15 @@ exp(-|z|) enters as (1 + q) s t, with t last: the last product alone may leave t
 import numpy as np
 
 from symgrad.functions.numerics import inline
-from symgrad.functions.numerics.exponential import exp, exp2_parts, exp_parts, gate_parts, sigmoid_slope
-from symgrad.functions.numerics.gaussian import bell_parts
+from symgrad.functions.numerics.exponential import (
+    exp,
+    exp2_parts,
+    exp_parts,
+    gate_parts,
+    sigmoid_slope,
+)
 from symgrad.functions.numerics.gammas import digamma, gamma_function, trigamma
+from symgrad.functions.numerics.gaussian import bell_parts
 from symgrad.functions.numerics.powers import cbrt, power_slope, reciprocal_slope
 
 

@@ -12,6 +12,32 @@ from symgrad.functions.numerics import inline
 
 
 @inline
+def exp_rest(r):
+    """Return e^r - 1 for |r| <= log(2)/2."""
+    p = 2.5100375832561234e-08
+    p = p * r + 2.7620075879983367e-07
+    p = p * r + 2.7557268480310024e-06
+    p = p * r + 2.4801521322368692e-05
+    p = p * r + 0.00019841269863040545
+    p = p * r + 0.0013888888917196719
+    p = p * r + 0.008333333333330065
+    p = p * r + 0.041666666666624164
+    p = p * r + 0.16666666666666669
+    p = p * r + 0.5000000000000001
+    return r + r * r * p
+
+
+@inline
+def powers_of_two(shifted):
+    """Return 2^(k // 2) and 2^(k - k // 2) of 1.5 * 2^52 + 2046 + k."""
+    bits = np.float64(shifted).view(np.int64)
+    half = bits >> 1
+    s = np.int64(half << 52).view(np.float64)
+    t = np.int64((bits - half) << 52).view(np.float64)
+    return s, t
+
+
+@inline
 def exp_parts(z):
     """Return q, s, t with e^z = (1 + q) s t: q = e^r - 1, |r| <= log(2)/2, s and t powers of 2.
 
@@ -23,21 +49,8 @@ def exp_parts(z):
     shifted = z * 1.4426950408889634 + 6755399441057790.0  # 1.5 * 2^52 + 2046 + k, rounded
     n = shifted - 6755399441057790.0
     r = z - n * 0.6931471804855391 - n * 7.440617110012397e-11
-    p = 2.5100375832561234e-08
-    p = p * r + 2.7620075879983367e-07
-    p = p * r + 2.7557268480310024e-06
-    p = p * r + 2.4801521322368692e-05
-    p = p * r + 0.00019841269863040545
-    p = p * r + 0.0013888888917196719
-    p = p * r + 0.008333333333330065
-    p = p * r + 0.041666666666624164
-    p = p * r + 0.16666666666666669
-    p = p * r + 0.5000000000000001
-    bits = np.float64(shifted).view(np.int64)
-    half = bits >> 1
-    s = np.int64(half << 52).view(np.float64)
-    t = np.int64((bits - half) << 52).view(np.float64)
-    return r + r * r * p, s, t
+    s, t = powers_of_two(shifted)
+    return exp_rest(r), s, t
 
 
 @inline
@@ -82,21 +95,8 @@ def exp2_parts(z):
     z = min(z, 1030.0)
     shifted = z + 6755399441057790.0  # 1.5 * 2^52 + 2046 + k, rounded
     r = 0.6931471805599453 * (z - (shifted - 6755399441057790.0))
-    p = 2.5100375832561234e-08
-    p = p * r + 2.7620075879983367e-07
-    p = p * r + 2.7557268480310024e-06
-    p = p * r + 2.4801521322368692e-05
-    p = p * r + 0.00019841269863040545
-    p = p * r + 0.0013888888917196719
-    p = p * r + 0.008333333333330065
-    p = p * r + 0.041666666666624164
-    p = p * r + 0.16666666666666669
-    p = p * r + 0.5000000000000001
-    bits = np.float64(shifted).view(np.int64)
-    half = bits >> 1
-    s = np.int64(half << 52).view(np.float64)
-    t = np.int64((bits - half) << 52).view(np.float64)
-    return r + r * r * p, s, t
+    s, t = powers_of_two(shifted)
+    return exp_rest(r), s, t
 
 
 @inline
@@ -327,9 +327,8 @@ def mish(z):
     e = (1.0 + q) * s * t
     high = z >= 0.0
     d = 1.0 / (1.0 + 2.0 * e + 2.0 * e * e if high else e * e + 2.0 * e + 2.0)
-    x = max(z, -1400.0) * d
-    above = x * (1.0 + 2.0 * e)
-    return above if high else x * (e + 2.0) * (1.0 + q) * s * t
+    x = max(z, -1400.0)
+    return x * ((1.0 + 2.0 * e) * d) if high else x * ((e + 2.0) * d * (1.0 + q)) * s * t
 
 
 @inline
