@@ -13,6 +13,7 @@ from symgrad.dims import Dim
 from symgrad.program import (
     Access,
     Affine,
+    Apply,
     Definition,
     Index,
     Lookup,
@@ -76,6 +77,17 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """Keep a function call in a local variable: what follows in this loop reads it there.
+
+    `target` is the store that it is the value of, if there is one.
+    """
+
+    scalar: Apply
+    target: Store | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Clear:
     """Set an array, or the part of it at leading positions, to zero."""
 
@@ -90,7 +102,19 @@ class Row:
     definition: Definition
 
 
-Node = Union[For, When, Let, Begin, Add, Store, Clear, Row]
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """A loop over all elements of arrays of one shape, whose element-wise nest it was.
+
+    In `body` the `index` counts elements as they lie in memory.
+    """
+
+    index: Index
+    dims: tuple[Dim, ...]
+    body: tuple[Node, ...]
+
+
+Node = Union[For, Flat, When, Let, Begin, Add, Store, Keep, Clear, Row]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ from symgrad.schedule import (
     Buffer,
     Call,
     Clear,
+    Flat,
     For,
+    Keep,
     Kernel,
     Let,
     Node,
@@ -112,6 +114,8 @@ def _node(node: Node, depth: int, letters: Letters) -> list[str]:
             return [f"{pad}where {tests}:", *_below(node.body, depth, letters)]
         case Row():
             return [f"{pad}{_row(node, letters)}"]
+        case Flat():
+            return _below(node.body, depth, letters)
         case _:
             return [f"{pad}{_leaf(node, letters)}"]
 
@@ -120,8 +124,10 @@ def _below(nodes: Sequence[Node], depth: int, letters: Letters) -> list[str]:
     return [line for node in nodes for line in _node(node, depth + 1, letters)]
 
 
-def _leaf(node: Let | Begin | Add | Store | Clear, letters: Letters) -> str:
+def _leaf(node: Let | Begin | Add | Store | Keep | Clear, letters: Letters) -> str:
     match node:
+        case Keep():
+            return f"keep {scalar_text(node.scalar, letters)}"
         case Let():
             return f"v{node.slot} = {product_text(node.factors, letters)}"
         case Begin():

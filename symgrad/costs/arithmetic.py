@@ -19,7 +19,7 @@ from symgrad.costs.points import regions
 from symgrad.dims import ONE, ZERO, Dim
 from symgrad.functions import kernel
 from symgrad.program import Apply, Index, Number, Reduce, Rowwise, Scalar, Table
-from symgrad.schedule import Add, For, Let, Node, Row, Store, When
+from symgrad.schedule import Add, For, Keep, Let, Node, Row, Store, When
 
 ARITHMETIC = ("add", "sub", "mul", "div")
 
@@ -49,6 +49,7 @@ class Once:
         return Once(self.operations * times, self.calls * times)
 
 
+NOTHING: frozenset[Scalar] = frozenset()
 STEP = Once(operations=ONE)
 CALL = Once(calls=ONE)
 
@@ -70,6 +71,7 @@ def _points(
 ) -> list[tuple[Count, Count]]:
     """Return what each node does, under the loops and conditions around it."""
     found: list[tuple[Count, Count]] = []
+    kept = NOTHING
     for node in nodes:
         match node:
             case For():
@@ -77,49 +79,53 @@ def _points(
             case When():
                 found += _points(node.body, loops, (*conditions, *node.conditions), tables)
             case _:
-                once, (free, tied) = _leaf(node), regions(loops, conditions, tables)
+                once, (free, tied) = _leaf(node, kept), regions(loops, conditions, tables)
+                kept |= {node.scalar} if isinstance(node, Keep) else set()
                 found.append(
                     (Count.of(once.operations * free, tied), Count.of(once.calls * free, tied))
                 )
     return found
 
 
-def _leaf(node: Node) -> Once:
+def _leaf(node: Node, kept: frozenset[Scalar]) -> Once:
+    """Return the work of a leaf; what is `kept` is there."""
     match node:
         case Let():
-            return _product(0, node.factors)
+            return _product(0, node.factors, kept)
         case Add():
-            return _product(len(node.lets), node.factors) + STEP
+            return _product(len(node.lets), node.factors, kept) + STEP
         case Store():
             added = STEP if node.operator == "+=" else Once()
-            return _product(len(node.lets), node.factors) + added
+            return _product(len(node.lets), node.factors, kept) + added
+        case Keep():
+            return _scalar(node.scalar, kept)
         case Row():
             return _row(node)
         case _:  # a zero that is written
             return Once()
 
 
-def _product(lets: int, factors: Sequence[Scalar]) -> Once:
+def _product(lets: int, factors: Sequence[Scalar], kept: frozenset[Scalar] = NOTHING) -> Once:
     """Return the work of a product; factors of -1 are signs."""
     signs = sum(isinstance(f, Number) and f.value == -1 for f in factors)
     if lets + len(factors) == 1:
         signs = 0
     steps = max(lets + len(factors) - signs - 1, 0)
-    return sum(map(_scalar, factors), STEP * steps)
+    return sum((_scalar(f, kept) for f in factors), STEP * steps)
 
 
-def _scalar(scalar: Scalar) -> Once:
-    """Return the work of an expression as it is written."""
-    if not isinstance(scalar, Apply):
+def _scalar(scalar: Scalar, kept: frozenset[Scalar] = NOTHING) -> Once:
+    """Return the work of an expression as it is written; what is `kept` is there."""
+    if not isinstance(scalar, Apply) or scalar in kept:
         return Once()
     if not any(scalar.order) and scalar.function in (*ARITHMETIC, "neg"):
         own = Once() if scalar.function == "neg" else STEP
-        return sum(map(_scalar, scalar.args), own)
+        return sum((_scalar(a, kept) for a in scalar.args), own)
     by_place = scalar.function == "where" and guards_of(scalar.args[0]) is not None
     if by_place and not any(scalar.order):
-        return sum(map(_scalar, scalar.args[1:]), CALL)
+        return sum((_scalar(a, kept) for a in scalar.args[1:]), CALL)
     form = _form(scalar.function, scalar.order)
-    used = (_scalar(arg) * form.uses[n] for n, arg in enumerate(scalar.args))
+    used = (_scalar(arg, kept) * form.uses[n] for n, arg in enumerate(scalar.args))
     return sum(used, form.once)
 
 

@@ -25,6 +25,7 @@ from symgrad.generation.shared import Needs, Shared, needs_of, shared
 from symgrad.generation.wanted import guarded
 from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text, tuple_text
 from symgrad.generation.write_kernel import code_name, dim_text, mentions
+from symgrad.generation.write_stream import Target
 from symgrad.plan import plan, triangular
 from symgrad.program import BATCH, Array, Definition, reads
 from symgrad.schedule import Schedule
@@ -309,7 +310,9 @@ class Drivers(Orders):
         def is_batched(name: str) -> bool:
             return shapes[name][:1] == (BATCH,)
 
-        return driver_steps(schedule, self.book, is_batched, {n: n for n in order.made}, taken)
+        past = Target(order.made[0], shapes[order.made[0]]) if order.made else None
+        made = {n: n for n in order.made}
+        return driver_steps(schedule, self.book, is_batched, made, taken, past)
 
     def lines(
         self, order: Order, more: Mapping[str, tuple[Dim, ...]] | None = None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from symgrad.dims import ONE, Dim
 from symgrad.generation.nests import accesses_in
+from symgrad.generation.repeats import once
 from symgrad.program import (
     Access,
     Affine,
@@ -40,7 +41,8 @@ def kernels(
     found = []
     for group in _same_outer(parts, members, batch):
         nodes = _fuse(tuple(n for part in group.parts for n in part), batch, views)
-        found.append(replace(_kernel(nodes, group.members, batch), fixed=fixed))
+        kernel = _kernel(nodes, group.members, batch)
+        found.append(replace(kernel, nodes=once(nodes), fixed=fixed))
     return found
 
 

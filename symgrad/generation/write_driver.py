@@ -14,7 +14,14 @@ from symgrad.dims import ZERO, Dim, signed
 from symgrad.functions import singles, twins
 from symgrad.generation.fold import fold
 from symgrad.generation.write_call import call_lines
-from symgrad.generation.write_kernel import RESERVED, code_name, dim_text, write_kernel
+from symgrad.generation.write_kernel import (
+    RESERVED,
+    KernelText,
+    code_name,
+    dim_text,
+    write_kernel,
+)
+from symgrad.generation.write_stream import Target
 from symgrad.program import BATCH, Access, Affine, Index, Lookup, Position
 from symgrad.schedule import (
     Buffer,
@@ -29,7 +36,7 @@ from symgrad.schedule import (
     written_by,
 )
 
-CASTS = r"number\((?:[^()]|\([^()]*\))*\)|range\(.*"
+CASTS = r"number\((?:[^()]|\([^()]*\))*\)|range\(.*|^ *(?:stream|clear)\("
 """Brackets of a line that order no additions: sums may still be taken in any order."""
 
 
@@ -38,20 +45,30 @@ class KernelBook:
     """All kernels of a module; texts that differ in names only are one function.
 
     Where a kernel calls functions with twins for float32, or for complex arrays in the module of
-    an `analytic` layer, drivers ask for the kernel of their dtype.
+    an `analytic` layer, drivers ask for the kernel of their dtype. Arrays that LAPACK returns, and
+    views of them, are `rough`: they may not lie in C order.
     """
 
     analytic: bool = False
     functions: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)
+    streams: bool = False
+    rough: set[str] = field(default_factory=set)
 
-    def add(self, kernel: Kernel, is_batched: Callable[[str], bool], step: str = "") -> str:
+    def add(
+        self,
+        kernel: Kernel,
+        is_batched: Callable[[str], bool],
+        step: str = "",
+        past: Target | None = None,
+    ) -> str:
         """Return the statement that runs the kernel, having noted its text.
 
-        `step` is what the driver calls the step of a recurrence.
+        `step` is what the driver calls the step of a recurrence; `past` is a result that goes past
+        the caches if it is large.
         """
-        text = write_kernel(kernel, analytic=self.analytic)
+        text = write_kernel(kernel, analytic=self.analytic, rough=self.rough)
         for helper in text.helpers:
             self.helpers[helper] = None
         batched = tuple(a for a in text.arrays if kernel.split and is_batched(a))
@@ -61,17 +78,12 @@ class KernelBook:
         first = ("n_B",) if kernel.split else ()
         names = (*batched, *shared, *first, *sizes, *((text.step,) if text.step else ()))
         sizes = (*sizes, step) if text.step else sizes
-        parameters = ", ".join(names)
-        plain = any("(" in re.sub(CASTS, "", line) for line in text.lines)
-        decorator = "@sums" if any(" += " in x for x in text.lines) and not plain else "@loops"
-        body = "\n".join(text.lines)
-        name = self.name(kernel, _anonymous(names, body))
-        if name not in self.functions:
-            head = fold(f"def {name}({parameters}):")
-            self.functions[name] = "\n".join((decorator, head, *map(fold, text.lines)))
-        swapped = singles(text.helpers) or (self.analytic and twins(text.helpers))
-        flags = ", sums" if decorator == "@sums" else ""
-        callee = f"_typed({name}, dtype{flags})" if swapped else name
+        name = self.function(f"_fill_{kernel.writes[-1].strip('_')}", text, names)
+        callee = self.typed(name, text)
+        if past is not None:
+            large = write_kernel(kernel, analytic=self.analytic, past=past, rough=self.rough)
+            if large.streams:
+                callee = self.choice(callee, large, names, past)
         if not kernel.split:
             return f"{callee}({', '.join((*shared, *sizes))})"
         return (
@@ -79,10 +91,34 @@ class KernelBook:
             f"{tuple_text(batched)}, {tuple_text(shared)}, {tuple_text(sizes)})"
         )
 
-    def name(self, kernel: Kernel, key: str) -> str:
+    def typed(self, name: str, text: KernelText) -> str:
+        """Return a kernel's name, or the call that finds the kernel for the dtype at hand."""
+        if not singles(text.helpers) and not (self.analytic and twins(text.helpers)):
+            return name
+        flags = ", sums" if self.functions[name].startswith("@sums") else ""
+        return f"_typed({name}, dtype{flags})"
+
+    def choice(self, callee: str, large: KernelText, names: Sequence[str], past: Target) -> str:
+        """Return which kernel is called: the one that streams what it writes, or `callee`."""
+        self.streams = True
+        streaming = self.function(f"_stream_{past.array.strip('_')}", large, names)
+        run = dim_text(past.dims[-1]) if large.streams == "rows" else "0"
+        streaming = self.typed(streaming, large)
+        return f"_past({code_name(past.array)}, {run}, {callee}, {streaming})"
+
+    def function(self, wish: str, text: KernelText, names: Sequence[str]) -> str:
+        """Return what a kernel is called, having noted it; the same one for the same text."""
+        plain = any("(" in re.sub(CASTS, "", line) for line in text.lines)
+        decorator = "@sums" if any(" += " in x for x in text.lines) and not plain else "@loops"
+        name = self.name(wish, _anonymous(names, "\n".join(text.lines)))
+        if name not in self.functions:
+            head = fold(f"def {name}({', '.join(names)}):")
+            self.functions[name] = "\n".join((decorator, head, *map(fold, text.lines)))
+        return name
+
+    def name(self, wish: str, key: str) -> str:
         """Return the function name for a key, the same one for the same key."""
         if key not in self.names:
-            wish = f"_fill_{kernel.writes[-1].strip('_')}"
             name, number = wish, 1
             while name in self.functions:
                 number += 1
@@ -119,12 +155,18 @@ def driver_steps(
     is_batched: Callable[[str], bool],
     given: Mapping[str, str] | None = None,
     taken: Collection[str] = (),
+    past: Target | None = None,
 ) -> list[tuple[tuple[str, ...], list[str]]]:
     """Return, step by step, the arrays it completes and its lines.
 
-    `given` are buffers that exist already (an `out=`); `taken` are names of other variables.
+    `given` are buffers that exist already (an `out=`); `taken` are names of other variables; `past`
+    is the one that goes past the caches if it is large.
     """
     buffers = {b.name: b for b in schedule.buffers}
+    for step in schedule.steps:
+        calls = step.steps if isinstance(step, Walk) else (step,)
+        book.rough |= {n for c in calls if isinstance(c, Call) for n in written_by(c)}
+    book.rough |= {b.name for b in schedule.buffers if {b.over, b.view} & book.rough}
     made = set(given or ())
     steps: list[tuple[tuple[str, ...], list[str]]] = []
     for step, complete in zip(schedule.steps, schedule.completed, strict=True):
@@ -138,7 +180,10 @@ def driver_steps(
             if name not in made:
                 made.add(name)
                 lines.append(f"{code_name(name)} = {_allocation(buffers[name])}")
-        lines += _step_lines(step, book, is_batched, taken)
+        if isinstance(step, Kernel) and past is not None and writes == (past.array,):
+            lines.append(book.add(step, is_batched, past=past))
+        else:
+            lines += _step_lines(step, book, is_batched, taken)
         steps.append((complete, lines))
     return steps
 

@@ -10,8 +10,9 @@ them until it is stored.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from symgrad.algebra.guards import guards_of
 from symgrad.bounds import one_sided
@@ -19,7 +20,8 @@ from symgrad.dims import Coefficient, Dim, signed
 from symgrad.errors import InternalError
 from symgrad.functions import HELPERS
 from symgrad.functions import kernel as function_kernel
-from symgrad.generation.nests import Pinned, pinned, trimmed
+from symgrad.generation.flatten import flattened
+from symgrad.generation.nests import Pinned, accesses_in, pinned, trimmed
 from symgrad.generation.numbers import (
     Use,
     cast_text,
@@ -30,6 +32,7 @@ from symgrad.generation.numbers import (
     use_of,
 )
 from symgrad.generation.write_rows import write_row
+from symgrad.generation.write_stream import Target, is_row, write_row_past
 from symgrad.program import (
     BATCH,
     Access,
@@ -46,10 +49,27 @@ from symgrad.program import (
     Scalar,
     Size,
     arrays_of,
+    scalars_of,
 )
-from symgrad.schedule import Add, Begin, Clear, For, Kernel, Let, Node, Row, Store, When
+from symgrad.schedule import (
+    Add,
+    Begin,
+    Clear,
+    Flat,
+    For,
+    Keep,
+    Kernel,
+    Let,
+    Node,
+    Row,
+    Store,
+    When,
+)
 
 PRECEDENCE = {"add": 1, "sub": 1, "mul": 2, "div": 2, "neg": 3}
+Streams = Literal["", "zeros", "rows"]
+"""What of a result a kernel writes past the caches."""
+
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
@@ -57,7 +77,8 @@ SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 class KernelText:
     """A kernel's parameters, size parameters and body lines; `helpers` are functions it calls.
 
-    `step` is the last parameter of a kernel that does one step of a recurrence.
+    `step` is the last parameter of a kernel that does one step of a recurrence. `streams` says
+    what of it goes past the caches.
     """
 
     arrays: tuple[str, ...]
@@ -65,34 +86,52 @@ class KernelText:
     lines: tuple[str, ...]
     helpers: tuple[str, ...]
     step: str | None = None
+    streams: Streams = ""
 
 
-def write_kernel(kernel: Kernel, *, analytic: bool = False) -> KernelText:
+def write_kernel(
+    kernel: Kernel,
+    *,
+    analytic: bool = False,
+    past: Target | None = None,
+    rough: Collection[str] = (),
+) -> KernelText:
     """Return the text of one kernel; arrays first, then the sizes of its loops.
 
-    That of an `analytic` layer runs on complex arrays too.
+    That of an `analytic` layer runs on complex arrays too. Where it can, it writes the array
+    `past` past the caches. Arrays in `rough` may not lie in C order.
     """
     arrays = (*kernel.reads, *kernel.writes)
-    writer = Writer(taken={code_name(a) for a in arrays} | CALLED, analytic=analytic)
+    writer = Writer(taken={code_name(a) for a in arrays} | CALLED, analytic=analytic, past=past)
     step = writer.variable(kernel.fixed) if kernel.fixed is not None else None
-    writer.nodes(kernel.nodes, 1)
+    nodes = flattened(kernel.nodes, rough)
+    for name in (n for n in kernel.reads if n in scalars_read(nodes)):
+        writer.scalars[name] = writer.fresh(f"{name}0")
+    writer.nodes(nodes, 1)
+    writer.open()
     words = set(re.findall(r"\w+", "\n".join(writer.lines)))
     used = tuple(a for a in arrays if code_name(a) in words)
     if "number" in words:
         floats = (a for a in (*kernel.writes, *kernel.reads) if a in used)
         model = next(a for a in floats if a not in writer.integers)
         writer.lines.insert(0, f"    number = {code_name(model)}.dtype.type")
-    return KernelText(used, tuple(writer.sizes), tuple(writer.lines), tuple(writer.helpers), step)
+    helpers = tuple(writer.helpers)
+    return KernelText(
+        used, tuple(writer.sizes), tuple(writer.lines), helpers, step, writer.streams
+    )
 
 
 RESERVED = frozenset(
     "np math os warnings numba range abs max min float int bool len tuple arrays sizes dtype v t "
     "tangents until single out copied total largest value best shift scale ratio product b_ "
-    "found only loops sums inline forward jacobian vjp jvp pullback print number".split()
+    "found only loops sums inline forward jacobian vjp jvp pullback print number stream clear"
+    .split()
 )
 """Words of generated code that arrays must not be called in drivers and kernels."""
 
-CALLED = frozenset("np math range abs max min float int bool len number".split()) | {*HELPERS}
+CALLED = frozenset(
+    "np math range abs max min float int bool len number stream clear".split()
+) | {*HELPERS}
 """What kernels call: no loop variable and no local may hide it."""
 
 
@@ -139,6 +178,20 @@ class Writer:
     sums: set[int] = field(default_factory=set)
     integers: set[str] = field(default_factory=set)
     double: bool = False
+    past: Target | None = None
+    streams: Streams = ""
+    scalars: dict[str, str] = field(default_factory=dict)
+    kept: dict[Scalar, str] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)
+    flat: bool = False
+    lasting: set[str] = field(default_factory=set)
+
+    def open(self) -> None:
+        """Put ahead what the lines use: values of scalar arrays, arrays as one row."""
+        words = set(re.findall(r"\w+", "\n".join(self.lines)))
+        ahead = [f"    {v} = {code_name(a)}[()]" for a, v in self.scalars.items() if v in words]
+        ahead += [f"    {row} = {code_name(a)}.reshape(-1)" for a, row in self.rows.items()]
+        self.lines[:0] = ahead
 
     def line(self, depth: int, text: str) -> None:
         """Append a line, indented."""
@@ -173,13 +226,58 @@ class Writer:
                 text = self.product(node.lets, node.factors, "stored")
                 self.line(depth, f"{self.element(node.array, node.at)} {node.operator} {text}")
             case Clear():
-                where = ", ".join((*(self.position(p) for p in node.at), "..."))
-                self.line(depth, f"{code_name(node.array)}[{where}] = 0.0")
+                self.clear(node, depth)
             case Row():
                 write_row(self, node.definition, depth)
+            case Flat():
+                self.elements(node, depth)
+            case Keep():
+                self.keep(node, depth)
+
+    def elements(self, node: Flat, depth: int) -> None:
+        """Write a loop over all elements of arrays of one shape."""
+        stores = [n for n in node.body if isinstance(n, Store)]
+        self.flat = True
+        last = self.row(stores[-1].array)
+        name = self.variable(node.index)
+        self.line(depth, f"for {name} in range({last}.size):")
+        self.within(node.index, node.body, depth + 1)
+        self.flat = False
+
+    def row(self, array: str) -> str:
+        """Return what an array is called as one row of elements."""
+        if array not in self.rows:
+            self.rows[array] = self.fresh(f"{array}_row")
+            self.lasting.add(self.rows[array])
+        return self.rows[array]
+
+    def keep(self, node: Keep, depth: int) -> None:
+        """Write a call whose value is kept for the rest of a loop."""
+        wish = "c"
+        if node.target is not None:
+            letters = "".join(self.position(p) for p in node.target.at)
+            wish = f"{node.target.array}_{letters}" if letters.isidentifier() else wish
+        text = self.value(node.scalar)
+        name = self.fresh(wish)
+        self.line(depth, f"{name} = {text}")
+        self.kept[node.scalar] = name
+
+    def clear(self, node: Clear, depth: int) -> None:
+        """Write that an array, or a part of it, becomes zero."""
+        at = [self.position(p) for p in node.at]
+        name = code_name(node.array)
+        if self.past is not None and self.past.owns(node.array, node.at):
+            self.streams = self.streams or "zeros"
+            self.line(depth, f"clear({name}[{', '.join(at)}])" if at else f"clear({name})")
+        else:
+            self.line(depth, f"{name}[{', '.join((*at, '...'))}] = 0.0")
 
     def loop(self, node: For, depth: int) -> None:
         """Write a loop; its variable is free again behind it."""
+        if self.past is not None and is_row(self.past, node):
+            self.streams = "rows"
+            write_row_past(self, node, depth)
+            return
         only = pinned(node)
         if only is not None:
             self.step(node.index, only, depth)
@@ -196,9 +294,10 @@ class Writer:
 
     def within(self, index: Index, body: Sequence[Node], depth: int) -> None:
         """Write what stands in a loop; its names are free again behind it."""
-        before = set(self.taken)
+        before, kept = set(self.taken), dict(self.kept)
         self.nodes(body, depth)
-        self.taken = before - {self.variables[index]}
+        self.taken = before - {self.variables[index]} | self.lasting
+        self.kept = kept
         del self.variables[index]
 
     def step(self, index: Index, only: Pinned, depth: int) -> None:
@@ -254,9 +353,11 @@ class Writer:
         return dim_text(dim)
 
     def element(self, array: str, at: Sequence[Position]) -> str:
-        """Return `z[b, i]`; a scalar array is read as `c[()]`."""
+        """Return `z[b, i]`; a scalar array that is not written is read once, ahead."""
         if not at:
-            return f"{code_name(array)}[()]"
+            return self.scalars.get(array, f"{code_name(array)}[()]")
+        if self.flat:
+            return f"{self.row(array)}[{self.position(at[0])}]"
         return f"{code_name(array)}[{', '.join(self.position(p) for p in at)}]"
 
     def position(self, position: Position) -> str:
@@ -327,6 +428,8 @@ class Writer:
 
     def scalar(self, scalar: Scalar, outer: int = 0, use: Use = "operand") -> str:
         """Return a scalar as an expression; `outer` is the precedence it stands in."""
+        if self.kept and scalar in self.kept:
+            return self.kept[scalar]
         match scalar:
             case Number(value):
                 if use == "argument" and not is_single(value):
@@ -387,6 +490,25 @@ class Writer:
             for n, arg in enumerate(scalar.args)
         ]
         return kernel.call.format(*texts)
+
+
+def scalars_read(nodes: Sequence[Node]) -> set[str]:
+    """Return the arrays without axes that loops read."""
+    found: set[str] = set()
+    for node in nodes:
+        match node:
+            case For() | When() | Flat():
+                found |= scalars_read(node.body)
+            case Store() | Let() | Add():
+                found |= {a.array for f in node.factors for a in accesses_in(f) if not a.at}
+            case Keep():
+                found |= {a.array for a in accesses_in(node.scalar) if not a.at}
+            case Row():
+                scalars = scalars_of(node.definition.body)
+                found |= {a.array for s in scalars for a in accesses_in(s) if not a.at}
+            case _:
+                pass
+    return found
 
 
 def _is_negative(text: str) -> bool:
