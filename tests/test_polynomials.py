@@ -44,7 +44,7 @@ def test_coefficients_stand_in_the_sources_as_they_are_computed(fit: Any) -> Non
 def test_every_long_polynomial_of_the_elementary_functions_is_one_of_them() -> None:
     with mp.workdps(60):
         known = {line for fit in TOOL.FITS for line in TOOL.horner(fit)[0]}
-    for name in ("exponential", "gaussian", "single"):
+    for name in ("exponential", "gaussian", "single", "units", "hyperbolic"):
         text = (NUMERICS / f"{name}.py").read_text(encoding="utf-8")
         lines = {line.strip() for line in text.splitlines()}
         assert {x for x in lines if x.startswith(("p = p * ", "p = -", "p = 0", "p = 9"))} <= known

@@ -19,7 +19,9 @@ from symgrad.errors import CodegenError
 from symgrad.functions.calls import COMPLEX, CURVATURES, SLOPES, VALUES
 from symgrad.functions.single import PREFIX, single_texts
 
-SOURCES = ("exponential", "gaussian", "gammas", "powers", "piecewise", "curvatures", "analytic")
+SOURCES = tuple(
+    "exponential hyperbolic units gaussian gammas powers piecewise curvatures analytic".split()
+)
 SINGLE_SOURCES = ("single",)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 PREFIX = "single_"
 
 SAME = frozenset(
+    "quarter_less sinh cosh arcsinh arccosh arctanh cbrt cbrt_slope arcsin_slope "
+    "arctan_slope arcsinh_slope arccosh_slope arctanh_slope "
     "exp exp2 exp2_slope tanh tanh_slope tanhshrink_slope sigmoid sigmoid_slope at_ends log "
     "log_slope log2 log2_slope log10 log10_slope log1p log1p_slope softplus log_sigmoid logaddexp "
     "logaddexp_slope exp_difference silu silu_slope mish mish_slope gelu_tanh gelu_tanh_slope elu "

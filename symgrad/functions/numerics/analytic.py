@@ -274,6 +274,36 @@ def complex_arctan_slope(z):
 
 
 @inline
+def complex_sinh(z):
+    """Return sinh(z)."""
+    return np.sinh(z)
+
+
+@inline
+def complex_cosh(z):
+    """Return cosh(z)."""
+    return np.cosh(z)
+
+
+@inline
+def complex_arcsinh(z):
+    """Return arcsinh(z)."""
+    return np.arcsinh(z)
+
+
+@inline
+def complex_arccosh(z):
+    """Return arccosh(z)."""
+    return np.arccosh(z)
+
+
+@inline
+def complex_arctanh(z):
+    """Return arctanh(z)."""
+    return np.arctanh(z)
+
+
+@inline
 def complex_arcsinh_slope(z):
     """Return arcsinh'(z) = 1/(sqrt(1 + iz) sqrt(1 - iz))."""
     return np.divide(1.0, np.sqrt(1.0 + 1j * z) * np.sqrt(1.0 - 1j * z))

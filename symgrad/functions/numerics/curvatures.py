@@ -13,12 +13,12 @@ from symgrad.functions.numerics.exponential import (
     exp,
     exp2_parts,
     exp_parts,
-    gate_parts,
     sigmoid_slope,
 )
 from symgrad.functions.numerics.gammas import digamma, gamma_function, trigamma
 from symgrad.functions.numerics.gaussian import bell_parts
 from symgrad.functions.numerics.powers import cbrt, power_slope, reciprocal_slope
+from symgrad.functions.numerics.units import gate_parts
 
 
 @inline
