@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from symgrad.form import Forms
-from symgrad.functions import HELPERS, PREAMBLE, twins, with_dependencies
+from symgrad.functions import HELPERS, PREAMBLE, singles, twins, with_dependencies
 from symgrad.generation.analytic import real_only
 from symgrad.generation.captions import Caption, caption
 from symgrad.generation.door import door_lines, spec_lines
@@ -88,12 +88,12 @@ def emit(
         real_only=_literal(real_only(forms)),
     )  # fmt: skip
     called = drivers.book.helpers
-    direct = _names("\n".join(kernels)) if drivers.book.analytic else set()
-    swapped = twins(h for h in called if h in direct)
-    carried = [HELPERS[h].strip("\n") for h in (*called, *with_dependencies(swapped.values()))]
+    direct = [h for h in called if h in _names("\n".join(kernels))]
+    tables_of_twins = {"f": singles(direct), "c": twins(direct) if drivers.book.analytic else {}}
+    swapped = [twin for found in tables_of_twins.values() for twin in found.values()]
+    carried = [_folded(HELPERS[h]) for h in with_dependencies((*called, *swapped))]
     if swapped:
-        entries = "".join(f'    "{name}": {twin},\n' for name, twin in swapped.items())
-        carried.append(f"_COMPLEX = {{\n{entries}}}")
+        carried.append(_twins_text(tables_of_twins))
     carried += [STREAMS.strip("\n")] if drivers.book.streams else []
     names = _names(code)
     helpers = _used(runtime, carried, names)
@@ -118,6 +118,20 @@ def emit(
         helpers=(*helpers, *aliases, *(("\n".join(tables),) if tables else ())),
     )
     return Source(program.name, text.rstrip("\n") + "\n", captions)
+
+
+def _folded(helper: str) -> str:
+    """Return the text of a helper, its long lines folded."""
+    return "\n".join(map(fold, helper.strip("\n").split("\n")))
+
+
+def _twins_text(found: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the table of what kernels call instead for a kind of dtype, but for float64."""
+    lines = ["_TWINS_OF = {"]
+    for kind, names in found.items():
+        entries = [f'        "{name}": {twin},' for name, twin in names.items()]
+        lines += [f'    "{kind}": {{', *entries, "    },"] if entries else []
+    return "\n".join((*lines, "}"))
 
 
 def _key(pair: tuple[str, ...], several: bool) -> str | tuple[str, ...]:

@@ -13,7 +13,6 @@ from symgrad.dims import Dim
 from symgrad.program import (
     Access,
     Affine,
-    Apply,
     Definition,
     Index,
     Lookup,
@@ -78,12 +77,12 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Keep a function call in a local variable: what follows in this loop reads it there.
+    """Keep a function call, or an argument, in a local variable: what follows reads it there.
 
     `target` is the store that it is the value of, if there is one.
     """
 
-    scalar: Apply
+    scalar: Scalar
     target: Store | None = None
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mpmath
+import numpy as np
 from mpmath import mp
 
 Real = Any
@@ -28,6 +29,7 @@ class Fit:
     high: Real
     degree: int
     variable: str
+    single: bool = False  # whether for float32
 
 
 def coefficients(fit: Fit) -> tuple[list[Real], Real]:
@@ -47,13 +49,23 @@ def coefficients(fit: Fit) -> tuple[list[Real], Real]:
 
 def exponential(r: Real) -> Real:
     """Return (exp(r) - 1 - r) / r^2."""
-    return mp.mpf(1) / 2 if r == 0 else (mp.expm1(r) - r) / r**2
+    return mp.mpf(1) / 2 + r / 6 if abs(r) < mp.mpf("1e-20") else (mp.expm1(r) - r) / r**2
 
 
 def logarithm(w: Real) -> Real:
     """Return (artanh(s)/s - 1) / w, w = s^2."""
     s = mp.sqrt(w)
     return (mp.atanh(s) / s - 1) / w
+
+
+def logarithm_rest(f: Real) -> Real:
+    """Return (log(1 + f) - f + f^2/2) / f^3."""
+    return mp.mpf(1) / 3 if f == 0 else (mp.log1p(f) - f + f * f / 2) / f**3
+
+
+def logarithm_ratio(e: Real) -> Real:
+    """Return log(1 + e) / e."""
+    return mp.mpf(1) if e == 0 else mp.log1p(e) / e
 
 
 def tanh_remainder(w: Real) -> Real:
@@ -93,28 +105,60 @@ FITS = (
     Fit("erf: erf(x)/x", erf_ratio, 0, mp.mpf("0.36"), 9, "w"),
     Fit("scaled_erfc: (1 + 2x) exp(x^2) erfc(x)", scaled_erfc, -1, 1, 23, "t"),
     Fit("lgamma: log(gamma(1 + d))/(d(d - 1))", lgamma_ratio, 0, 1, 22, "d"),
-)
+    Fit("exp, float32", exponential, -mp.log(2) / 2, mp.log(2) / 2, 4, "r", single=True),
+    Fit(
+        "log, float32: (log(1 + f) - f + f^2/2)/f^3",
+        logarithm_rest, mp.sqrt(0.5) - 1, mp.sqrt(2) - 1, 7, "f", single=True,
+    ),
+    Fit("log1p_unit, float32: log(1 + e)/e", logarithm_ratio, 0, 1, 9, "e", single=True),
+    Fit("erf, float32: erf(x)/x", erf_ratio, 0, mp.mpf("0.36"), 5, "w", single=True),
+    Fit("scaled_erfc, float32", scaled_erfc, -1, 1, 12, "t", single=True),
+)  # fmt: skip
 
 
-def split_log2(bits: int = 33) -> tuple[Real, Real]:
-    """Return log(2) as a number of few bits, whose small multiples are exact, and the rest."""
-    high = mp.floor(mp.log(2) * 2**bits) / 2**bits
-    return high, mp.log(2) - high
+def split(value: Real, bits: int) -> tuple[Real, Real]:
+    """Return a value as a number of few bits, whose small multiples are exact, and the rest."""
+    high = mp.floor(value * 2**bits) / 2**bits
+    return high, value - high
+
+
+def digits(value: Real, single: bool) -> str:
+    """Return the shortest decimals that are the float64 or the float32 next to a value."""
+    return str(np.float32(float(value))) if single else repr(float(value))
+
+
+def horner(fit: Fit) -> tuple[list[str], Real]:
+    """Return the lines that evaluate the polynomial, and its largest relative error."""
+    found, worst = coefficients(fit)
+    lines = [f"p = {digits(found[0], fit.single)}"]
+    for value in found[1:]:
+        sign = "-" if value < 0 else "+"
+        lines.append(f"p = p * {fit.variable} {sign} {digits(abs(value), fit.single)}")
+    return lines, worst
+
+
+def constants() -> dict[str, str]:
+    """Return the other constants of the reductions, in digits."""
+    found = {}
+    for name, value in (("log(2)", mp.log(2)), ("log10(2)", mp.log10(2))):
+        found[name], found[f"{name}, rest"] = (digits(v, single=False) for v in split(value, 33))
+    high, low = split(mp.log(2), 13)
+    found["log(2), float32"] = digits(high, single=True)
+    found["log(2), float32, rest"] = digits(low, single=True)
+    found["1/log(2)"] = digits(1 / mp.log(2), single=False)
+    found["1/log(2), float32"] = digits(1 / mp.log(2), single=True)
+    return found
 
 
 def main() -> None:
     """Print everything."""
     mp.dps = 60
-    high, low = split_log2()
-    print(f"log(2) = {float(high)!r} + {float(low)!r}")
+    for name, text in constants().items():
+        print(f"{name} = {text}")
     for fit in FITS:
-        found, worst = coefficients(fit)
+        lines, worst = horner(fit)
         interval = f"[{mp.nstr(fit.low, 5)}, {mp.nstr(fit.high, 5)}]"
-        print(f"\n# {fit.name} on {interval}: {mp.nstr(worst, 2)}")
-        print(f"p = {float(found[0])!r}")
-        for value in found[1:]:
-            sign = "-" if value < 0 else "+"
-            print(f"p = p * {fit.variable} {sign} {abs(float(value))!r}")
+        print(f"\n# {fit.name} on {interval}: {mp.nstr(worst, 2)}", *lines, sep="\n")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ Nothing else in the package knows what a function of the language is.
 """
 
 from symgrad.functions.function import Function, Kink
-from symgrad.functions.kernels import HELPERS, Kernel, kernel, twins, with_dependencies
+from symgrad.functions.kernels import HELPERS, Kernel, kernel, singles, twins, with_dependencies
 from symgrad.functions.partial import partial
 from symgrad.functions.preamble import PREAMBLE
 from symgrad.functions.slope import symbols_of, sympy_slope
@@ -21,6 +21,7 @@ __all__ = [
     "Kink",
     "kernel",
     "partial",
+    "singles",
     "symbols_of",
     "sympy_slope",
     "twins",

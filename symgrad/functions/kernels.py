@@ -17,8 +17,12 @@ from types import MappingProxyType
 
 from symgrad.errors import CodegenError
 from symgrad.functions.calls import COMPLEX, CURVATURES, SLOPES, VALUES
+from symgrad.functions.single import PREFIX, single_texts
 
-SOURCES = ("exponential", "gaussian", "gammas", "powers", "piecewise", "curvatures", "analytic")
+SOURCES = tuple(
+    "exponential hyperbolic units gaussian gammas powers piecewise curvatures analytic".split()
+)
+SINGLE_SOURCES = ("single",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,15 @@ class Kernel:
 
 
 @cache
-def kernel(function: str, order: tuple[int, ...] = (), complex: bool = False) -> Kernel:  # noqa: A002
+def kernel(
+    function: str,
+    order: tuple[int, ...] = (),
+    complex: bool = False,  # noqa: A002
+    single: bool = False,
+) -> Kernel:
     """Return the code of a function, or of its partial derivative of `order`.
+
+    That for `complex` or `single` (float32) arguments calls the helpers made for those.
 
     The call is safe inside any expression if its arguments are. Raises CodegenError for a
     function or an order that has no kernel.
@@ -42,8 +53,9 @@ def kernel(function: str, order: tuple[int, ...] = (), complex: bool = False) ->
             hint="pass real arrays (float32 or float64), or use another function",
         )
     call = _call(function, order)
-    if complex:
-        for helper, twin in twins(_called(call.format(*("z",) * 4))).items():
+    if complex or single:
+        found = (twins if complex else singles)(_called(call.format(*("z",) * 4)))
+        for helper, twin in found.items():
             call = re.sub(rf"(?<!\w){helper}\(", f"{twin}(", call)
     return Kernel(call, _with_dependencies(call))
 
@@ -51,6 +63,11 @@ def kernel(function: str, order: tuple[int, ...] = (), complex: bool = False) ->
 def twins(helpers: Iterable[str]) -> dict[str, str]:
     """Return those helpers that are made for real arguments with their twins for complex ones."""
     return {h: f"complex_{h}" for h in helpers if f"complex_{h}" in HELPERS}
+
+
+def singles(helpers: Iterable[str]) -> dict[str, str]:
+    """Return those helpers that have twins for float32, with their twins."""
+    return {h: f"{PREFIX}{h}" for h in helpers if f"{PREFIX}{h}" in HELPERS}
 
 
 def with_dependencies(helpers: Iterable[str]) -> tuple[str, ...]:
@@ -81,10 +98,16 @@ def _call(function: str, order: tuple[int, ...]) -> str:
 
 
 def _helper_sources() -> dict[str, str]:
-    """Read every function of `numerics`, with its decorator, in the order of the files."""
+    """Return the text of every helper: those for float64 and complex128, then those for float32."""
+    found = _sources(SOURCES)
+    return found | single_texts(found | _sources(SINGLE_SOURCES))
+
+
+def _sources(modules: Iterable[str]) -> dict[str, str]:
+    """Read every function of some `numerics`, with its decorator, in the order of the files."""
     found = {}
     folder = files("symgrad.functions").joinpath("numerics")
-    for name in SOURCES:
+    for name in modules:
         text = folder.joinpath(f"{name}.py").read_text(encoding="utf-8")
         lines = text.splitlines()
         for node in ast.parse(text).body:

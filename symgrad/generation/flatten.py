@@ -118,7 +118,7 @@ def _calls(leaf: Node) -> bool:
         case Store():
             return any(map(is_double, leaf.factors))
         case Keep():
-            return True
+            return is_double(leaf.scalar)
         case _:
             return False
 
@@ -145,11 +145,9 @@ def _flat(leaves: Sequence[Store | Keep], axes: Sequence[Index]) -> Flat:
         if isinstance(leaf, Store):
             factors = tuple(map(moved, leaf.factors))
             return Store(leaf.array, place, leaf.operator, (), factors)
-        call = moved(leaf.scalar)
-        assert isinstance(call, Apply)
         target = one(leaf.target) if leaf.target is not None else None
         assert not isinstance(target, Keep)
-        return Keep(call, target)
+        return Keep(moved(leaf.scalar), target)
 
     return Flat(index, tuple(i.dim for i in axes), tuple(map(one, leaves)))
 

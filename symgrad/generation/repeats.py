@@ -1,7 +1,8 @@
 """What the stores of one loop body have in common is computed once.
 
 Nodes -> nodes with `Keep`
-Only function calls count: arithmetic over locals is shared by the compiler anyway.
+Function calls count, and their arguments where a store stands between: the compiler must take it
+that the store changes what they read, and then a value and its slope share nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.functions import kernel
-from symgrad.generation.numbers import is_double
-from symgrad.program import Apply, Scalar, arrays_of, walk
+from symgrad.generation.numbers import is_double, keeps_type
+from symgrad.program import Access, Apply, Scalar, arrays_of, walk
 from symgrad.schedule import Add, For, Keep, Let, Node, Store, When
 
 Leaf = Store | Let | Add
@@ -52,17 +53,18 @@ def _plain(scalar: Scalar) -> Scalar:
 
 def _kept(run: Sequence[Leaf]) -> list[Node]:
     """Return leaves with what they repeat ahead of its first use, the largest first."""
-    kept: dict[Apply, int] = {}
+    kept: dict[Scalar, int] = {}
     while True:
-        uses: dict[Apply, list[int]] = {}
+        uses: dict[Scalar, list[int]] = {}
         for number, leaf in enumerate(run):
             for factor in leaf.factors:
                 for scalar in _parts(factor, kept):
                     uses.setdefault(scalar, []).append(number)
         for whole, first in kept.items():
-            for scalar in (p for a in whole.args for p in _parts(a, kept)):
+            for scalar in _inner(whole, kept):
                 uses[scalar] = sorted([*uses.get(scalar, ()), first])
-        found = [s for s, at in uses.items() if len(at) > 1 and _steady(s, run[at[0] : at[-1]])]
+        again = {s: run[at[0] : at[-1]] for s, at in uses.items() if _repeated(s, at)}
+        found = [s for s, between in again.items() if _steady(s, between)]
         if not found:
             break
         largest = max(found, key=lambda s: sum(1 for _ in walk(s)))
@@ -75,14 +77,33 @@ def _kept(run: Sequence[Leaf]) -> list[Node]:
     return result
 
 
-def _parts(scalar: Scalar, kept: dict[Apply, int]) -> list[Apply]:
-    """Return the function calls in a scalar; what is kept is looked into once, where it is made."""
-    if not isinstance(scalar, Apply) or not is_double(scalar):
+def _parts(scalar: Scalar, kept: dict[Scalar, int]) -> list[Scalar]:
+    """Return calls in a scalar, and arguments; what is kept is looked into where it is made."""
+    if not isinstance(scalar, Apply) or not is_double(scalar) or scalar in kept:
         return []
-    if scalar in kept:
+    own: list[Scalar] = [scalar] if arrays_of(scalar) else []
+    return own + _inner(scalar, kept)
+
+
+def _inner(scalar: Scalar, kept: dict[Scalar, int]) -> list[Scalar]:
+    """Return the same of what stands in a scalar."""
+    if not isinstance(scalar, Apply):
         return []
-    own = [scalar] if arrays_of(scalar) else []
+    calls = not keeps_type(kernel(scalar.function, scalar.order).call)
+    own = [a for a in scalar.args if calls and _is_argument(a) and a not in kept]
     return own + [p for a in scalar.args for p in _parts(a, kept)]
+
+
+def _is_argument(scalar: Scalar) -> bool:
+    """Whether a scalar is an element, or arithmetic of some."""
+    if isinstance(scalar, Access):
+        return bool(scalar.at)
+    return isinstance(scalar, Apply) and not is_double(scalar) and bool(arrays_of(scalar))
+
+
+def _repeated(scalar: Scalar, at: Sequence[int]) -> bool:
+    """Whether a scalar is used again; for an argument, in another statement."""
+    return len(at if is_double(scalar) else set(at)) > 1
 
 
 def _steady(scalar: Scalar, between: Sequence[Leaf]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.dims import ONE, ZERO, Dim, signed
-from symgrad.functions import twins
+from symgrad.functions import singles, twins
 from symgrad.generation.fold import fold
 from symgrad.generation.pieces import Piece, Written
 from symgrad.generation.write_call import call_lines
@@ -61,8 +61,9 @@ class Run:
 class KernelBook:
     """All kernels of a module; texts that differ in names only are one function.
 
-    In the module of an `analytic` layer, drivers ask for the kernel of their dtype. Arrays that
-    LAPACK returns, and views of them, are `rough`: they may not lie in C order.
+    Where a kernel calls functions with twins for float32, or for complex arrays in the module of
+    an `analytic` layer, drivers ask for the kernel of their dtype. Arrays that LAPACK returns, and
+    views of them, are `rough`: they may not lie in C order.
     """
 
     analytic: bool = False
@@ -95,11 +96,11 @@ class KernelBook:
         names = (*batched, *shared, *first, *sizes, *((text.step,) if text.step else ()))
         sizes = (*sizes, step) if text.step else sizes
         name = self.function(f"_fill_{kernel.writes[-1].strip('_')}", text, names)
-        callee = f"_typed({name}, dtype)" if self.analytic and twins(text.helpers) else name
+        callee = self.typed(name, text)
         if past is not None:
             large = write_kernel(kernel, analytic=self.analytic, past=past, rough=self.rough)
             if large.streams:
-                callee = self.choice(name, large, names, past)
+                callee = self.choice(callee, large, names, past)
         if not kernel.split:
             return Run(f"{callee}({', '.join((*shared, *sizes))})")
         line = (
@@ -135,15 +136,22 @@ class KernelBook:
         names = (*others, *map(code_name, results), *sizes)
         text = replace(text, lines=(*made, *text.lines))
         name = self.function(f"_fill_few_{results[-1].strip('_')}", text, names)
-        callee = f"_typed({name}, dtype)" if self.analytic and twins(text.helpers) else name
-        return f"{callee}({', '.join(names)})"
+        return f"{self.typed(name, text)}({', '.join(names)})"
 
-    def choice(self, name: str, large: KernelText, names: Sequence[str], past: Target) -> str:
-        """Return which kernel is called: the one that streams what it writes, or `name`."""
+    def typed(self, name: str, text: KernelText) -> str:
+        """Return a kernel's name, or the call that finds the kernel for the dtype at hand."""
+        if not singles(text.helpers) and not (self.analytic and twins(text.helpers)):
+            return name
+        flags = ", sums" if self.functions[name].startswith("@sums") else ""
+        return f"_typed({name}, dtype{flags})"
+
+    def choice(self, callee: str, large: KernelText, names: Sequence[str], past: Target) -> str:
+        """Return which kernel is called: the one that streams what it writes, or `callee`."""
         self.streams = True
         streaming = self.function(f"_stream_{past.array.strip('_')}", large, names)
         run = dim_text(past.dims[-1]) if large.streams == "rows" else "0"
-        return f"_past({code_name(past.array)}, {run}, {name}, {streaming})"
+        streaming = self.typed(streaming, large)
+        return f"_past({code_name(past.array)}, {run}, {callee}, {streaming})"
 
     def function(self, wish: str, text: KernelText, names: Sequence[str]) -> str:
         """Return what a kernel is called, having noted it; the same one for the same text."""

@@ -256,11 +256,11 @@ class Writer:
         return self.rows[array]
 
     def keep(self, node: Keep, depth: int) -> None:
-        """Write a call whose value is kept for the rest of a loop."""
-        wish = "c"
-        if node.target is not None:
-            letters = "".join(self.position(p) for p in node.target.at)
-            wish = f"{node.target.array}_{letters}" if letters.isidentifier() else wish
+        """Write a call or an argument whose value is kept for the rest of a loop."""
+        wish, place = "c", node.scalar if isinstance(node.scalar, Access) else node.target
+        if place is not None:
+            letters = "".join(self.position(p) for p in place.at)
+            wish = f"{place.array}_{letters}" if letters.isidentifier() else wish
         text = self.value(node.scalar)
         name = self.fresh(wish)
         self.line(depth, f"{name} = {text}")

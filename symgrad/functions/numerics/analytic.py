@@ -41,6 +41,24 @@ def complex_log1p(z):
 
 
 @inline
+def complex_exp2(z):
+    """Return 2^z."""
+    return np.exp2(z)
+
+
+@inline
+def complex_log2(z):
+    """Return log2(z)."""
+    return np.log2(z)
+
+
+@inline
+def complex_log10(z):
+    """Return log10(z)."""
+    return np.log10(z)
+
+
+@inline
 def complex_exp2_slope(z):
     """Return log(2) 2^z."""
     return 0.6931471805599453 * np.exp2(z)
@@ -253,6 +271,36 @@ def complex_arcsin_slope(z):
 def complex_arctan_slope(z):
     """Return arctan'(z) = 1/((1 + iz)(1 - iz))."""
     return np.divide(1.0, (1.0 + 1j * z) * (1.0 - 1j * z))
+
+
+@inline
+def complex_sinh(z):
+    """Return sinh(z)."""
+    return np.sinh(z)
+
+
+@inline
+def complex_cosh(z):
+    """Return cosh(z)."""
+    return np.cosh(z)
+
+
+@inline
+def complex_arcsinh(z):
+    """Return arcsinh(z)."""
+    return np.arcsinh(z)
+
+
+@inline
+def complex_arccosh(z):
+    """Return arccosh(z)."""
+    return np.arccosh(z)
+
+
+@inline
+def complex_arctanh(z):
+    """Return arctanh(z)."""
+    return np.arctanh(z)
 
 
 @inline

@@ -1,6 +1,6 @@
 """Second derivatives, each with one factor left outside so that tails keep their digits.
 
-exp(-|z|) enters as a square of h = exp(-|z|/2): the last product alone may leave the range.
+exp(-|z|) enters as (1 + q) s t, with t last: the last product alone may leave the range.
 """
 
 # mypy: ignore-errors
@@ -9,16 +9,23 @@ exp(-|z|) enters as a square of h = exp(-|z|/2): the last product alone may leav
 import numpy as np
 
 from symgrad.functions.numerics import inline
-from symgrad.functions.numerics.exponential import exp, expm1, sigmoid_slope, tanh
+from symgrad.functions.numerics.exponential import (
+    exp,
+    exp2_parts,
+    exp_parts,
+    sigmoid_slope,
+)
 from symgrad.functions.numerics.gammas import digamma, gamma_function, trigamma
+from symgrad.functions.numerics.gaussian import bell_parts
 from symgrad.functions.numerics.powers import cbrt, power_slope, reciprocal_slope
+from symgrad.functions.numerics.units import gate_parts
 
 
 @inline
 def exp2_curvature(z):
     """Return exp2''(z) = log(2)^2 2^z."""
-    h = np.exp2(np.float64(0.5 * z))
-    return 0.4804530139182014 * h * h
+    q, s, t = exp2_parts(z)
+    return 0.4804530139182014 * (1.0 + q) * s * t
 
 
 @inline
@@ -175,9 +182,10 @@ def arctan2_mixed(a, b):
 @inline
 def tanh_curvature(z):
     """Return tanh''(z) = -2 tanh(z)/cosh(z)^2."""
-    e = exp(-abs(z))
-    s = (e + e) / (1.0 + e * e)
-    return -2.0 * tanh(z) * s * s
+    q, s, t = exp_parts(-2.0 * abs(z))
+    m = q * (s * t) + (s * t - 1.0)
+    d = 1.0 / (m + 2.0)
+    return np.copysign(2.0 * (m * d) * (4.0 * d * d * (1.0 + q)) * s * t, -z)
 
 
 @inline
@@ -207,11 +215,10 @@ def arctanh_curvature(z):
 @inline
 def erf_curvature(z):
     """Return erf''(z) = -4z/sqrt(pi) exp(-z^2)."""
-    x = np.float64(z)
-    x = max(x, -100.0)
+    q, s, t = bell_parts(z, 1.0)
+    x = max(z, -100.0)
     x = min(x, 100.0)
-    h = exp(-0.5 * x * x)
-    return -2.256758334191025 * x * h * h
+    return -2.256758334191025 * x * (1.0 + q) * s * t
 
 
 @inline
@@ -285,60 +292,54 @@ def logaddexp_curvature(a, b):
 @inline
 def sigmoid_curvature(z):
     """Return sigmoid''(z) = -sigmoid'(z) tanh(z/2)."""
-    x = np.float64(abs(z))
-    e = exp(-x)
-    s = 1.0 / (1.0 + e)
-    size = -expm1(-x) * s * s * s * e
-    return -size if z > 0.0 else size
+    q, s, t = exp_parts(-abs(z))
+    m = q * (s * t) + (s * t - 1.0)
+    y = 1.0 / (1.0 + (1.0 + q) * s * t)
+    return np.copysign(m * y * y * y * (1.0 + q) * s * t, -z)
 
 
 @inline
 def silu_curvature(z):
     """Return silu''(z) = sigmoid'(z) (2 - z tanh(z/2))."""
-    x = min(np.float64(abs(z)), 1000.0)
-    h = exp(-0.5 * x)
-    e = h * h
-    s = 1.0 / (1.0 + e)
-    return (2.0 - x * (1.0 - e) * s) * s * s * h * h
+    q, s, t = exp_parts(-abs(z))
+    x = min(abs(z), 1400.0)
+    e = (1.0 + q) * s * t
+    y = 1.0 / (1.0 + e)
+    return (2.0 - x * (1.0 - e) * y) * y * y * (1.0 + q) * s * t
 
 
 @inline
 def mish_curvature(z):
     """Return mish''(z) = 2T' + z T'', T' = 4w(1 + w)/D^2, w = e^z, D = w^2 + 2w + 2."""
-    x = max(z, -1000.0)
-    x = min(x, 1000.0)
-    h = exp(-0.5 * abs(x))
-    e = h * h
-    d = 1.0 + 2.0 * e + 2.0 * e * e
-    above = 2.0 * (1.0 + e) * d + x * (((2.0 * e + 2.0) * e - 3.0) * e - 2.0)
-    above = 4.0 * above / (d * d * d) * e * e
-    d = e * e + 2.0 * e + 2.0
-    below = 2.0 * (1.0 + e) * d + x * (2.0 + (2.0 - (3.0 + 2.0 * e) * e) * e)
-    below = 4.0 * below / (d * d * d) * h * h
-    return below if z < 0.0 else above
+    q, s, t = exp_parts(-abs(z))
+    e = (1.0 + q) * s * t
+    high = z >= 0.0
+    x = max(z, -1400.0)
+    x = min(x, 1400.0)
+    d = 1.0 + 2.0 * e + 2.0 * e * e if high else e * e + 2.0 * e + 2.0
+    cubic = ((2.0 * e + 2.0) * e - 3.0) * e - 2.0 if high else 2.0 + (2.0 - (3.0 + 2.0 * e) * e) * e
+    size = 4.0 * (2.0 * (1.0 + e) * d + x * cubic) / (d * d * d)
+    return (size * e if high else size) * (1.0 + q) * s * t
 
 
 @inline
 def gelu_curvature(z):
     """Return gelu''(z) = (2 - z^2) exp(-z^2/2)/sqrt(2 pi)."""
-    x = np.float64(z)
-    x = max(x, -100.0)
-    x = min(x, 100.0)
-    h = exp(-0.25 * x * x)
-    return 0.3989422804014327 * (2.0 - x * x) * h * h
+    q, s, t = bell_parts(z, 0.5)
+    x = min(abs(z), 100.0)
+    return 0.3989422804014327 * (2.0 - x * x) * (1.0 + q) * s * t
 
 
 @inline
 def gelu_tanh_curvature(z):
-    """Return gelu_tanh''(z) = s' (2u' + z u'' - z u'^2 tanh(u/2)), s = sigmoid(u)."""
-    x = min(np.float64(abs(z)), 100.0)
-    u = 1.5957691216057308 * (x + 0.044715 * x * x * x)
-    slope = 1.5957691216057308 * (1.0 + 0.134145 * x * x)
-    bend = 0.42812889763559453 * x
-    h = exp(-0.5 * u)
-    e = h * h
-    s = 1.0 / (1.0 + e)
-    return (2.0 * slope + x * bend - x * slope * slope * (1.0 - e) * s) * s * s * h * h
+    """Return gelu_tanh''(z) = y' (2u' + z u'' - z u'^2 tanh(u/2)), y = sigmoid(u)."""
+    q, s, t = gate_parts(z)
+    e = (1.0 + q) * s * t
+    y = 1.0 / (1.0 + e)
+    x = min(abs(z), 100.0)
+    slope = 1.5957691216057308 + 0.21406444881779727 * x * x
+    bend = 0.42812889763559453 * x * x - x * slope * slope * (1.0 - e) * y
+    return (2.0 * slope + bend) * y * y * (1.0 + q) * s * t
 
 
 @inline
@@ -359,8 +360,8 @@ def lower_exp(z):
 @inline
 def elu_curvature(z, alpha):
     """Return d2 elu/dz2: 0 above 0, alpha e^z below and at 0."""
-    h = exp(0.5 * z)
-    return 0.0 if z > 0.0 else alpha * h * h
+    q, s, t = exp_parts(z)
+    return 0.0 if z > 0.0 else alpha * (1.0 + q) * s * t
 
 
 @inline

@@ -12,15 +12,8 @@ from symgrad.functions.numerics import inline
 
 
 @inline
-def exp(z):
-    """Return e^z = 2^k e^r with |r| <= log(2)/2; 2^k in two factors, so that tails are right."""
-    z = np.float64(z)
-    z = max(z, -746.0)
-    z = min(z, 710.0)
-    shifted = z * 1.4426950408889634 + 6755399441055744.0  # 1.5 * 2^52 + k, rounded
-    n = shifted - 6755399441055744.0
-    k = np.float64(shifted).view(np.int64) - 4843621399236968448
-    r = z - n * 0.6931471804855391 - n * 7.440617110012397e-11
+def exp_rest(r):
+    """Return e^r - 1 for |r| <= log(2)/2."""
     p = 2.5100375832561234e-08
     p = p * r + 2.7620075879983367e-07
     p = p * r + 2.7557268480310024e-06
@@ -31,60 +24,93 @@ def exp(z):
     p = p * r + 0.041666666666624164
     p = p * r + 0.16666666666666669
     p = p * r + 0.5000000000000001
-    half = k >> 1
-    low = np.int64((half + 1023) << 52).view(np.float64)
-    high = np.int64((k - half + 1023) << 52).view(np.float64)
-    return (1.0 + (r + r * r * p)) * low * high
+    return r + r * r * p
+
+
+@inline
+def powers_of_two(shifted):
+    """Return 2^(k // 2) and 2^(k - k // 2) of 1.5 * 2^52 + 2046 + k."""
+    bits = np.float64(shifted).view(np.int64)
+    half = bits >> 1
+    s = np.int64(half << 52).view(np.float64)
+    t = np.int64((bits - half) << 52).view(np.float64)
+    return s, t
+
+
+@inline
+def exp_parts(z):
+    """Return q, s, t with e^z = (1 + q) s t: q = e^r - 1, |r| <= log(2)/2, s and t powers of 2.
+
+    Neither s nor t leaves the range, so a product x (1 + q) s t, t last, is rounded once.
+    """
+    z = np.float64(z)
+    z = max(z, -1400.0)
+    z = min(z, 710.6)
+    shifted = z * 1.4426950408889634 + 6755399441057790.0  # 1.5 * 2^52 + 2046 + k, rounded
+    n = shifted - 6755399441057790.0
+    r = z - n * 0.6931471804855391 - n * 7.440617110012397e-11
+    s, t = powers_of_two(shifted)
+    return exp_rest(r), s, t
+
+
+@inline
+def exp(z):
+    """Return e^z."""
+    q, s, t = exp_parts(z)
+    return (1.0 + q) * s * t
 
 
 @inline
 def expm1(z):
-    """Return e^z - 1 = 2 (2^(k-1) (e^r - 1) + 2^(k-1) - 1/2), without cancellation at 0."""
+    """Return e^z - 1 as 4 (q c + c - 1/4), c = s t/4: nothing cancels at 0, nothing overflows."""
     z = np.float64(z)
-    x = max(z, -40.0)
-    x = min(x, 710.0)
-    shifted = x * 1.4426950408889634 + 6755399441055744.0  # 1.5 * 2^52 + k, rounded
-    n = shifted - 6755399441055744.0
-    k = np.float64(shifted).view(np.int64) - 4843621399236968448
-    r = x - n * 0.6931471804855391 - n * 7.440617110012397e-11
-    p = 2.5100375832561234e-08
-    p = p * r + 2.7620075879983367e-07
-    p = p * r + 2.7557268480310024e-06
-    p = p * r + 2.4801521322368692e-05
-    p = p * r + 0.00019841269863040545
-    p = p * r + 0.0013888888917196719
-    p = p * r + 0.008333333333330065
-    p = p * r + 0.041666666666624164
-    p = p * r + 0.16666666666666669
-    p = p * r + 0.5000000000000001
-    half = np.int64((k + 1022) << 52).view(np.float64)
-    result = ((r + r * r * p) * half + (half - 0.5)) * 2.0
-    return z if abs(z) < 1e-300 else result
+    q, s, t = exp_parts(z)
+    c = 0.25 * s * t
+    return z if abs(z) < 1e-300 else (q * c + (c - 0.25)) * 4.0
 
 
 @inline
 def tanh(z):
-    """Return tanh(z) = (e^2z - 1)/(e^2z + 1), from e^2z - 1 so that nothing cancels at 0."""
-    z = np.float64(z)
-    x = max(z, -40.0)
-    x = min(x, 40.0)
-    m = expm1(2.0 * x)
-    return z if abs(z) < 1e-300 else m / (m + 2.0)
+    """Return tanh(z), (1 - e)/(1 + e) of e = exp(-2|z|), from e - 1: nothing cancels at 0."""
+    q, s, t = exp_parts(-2.0 * abs(z))
+    m = q * (s * t) + (s * t - 1.0)
+    d = 1.0 / (m + 2.0)
+    return np.copysign(m * d, z)
 
 
 @inline
 def tanh_slope(z):
-    """Return tanh'(z) = 1/cosh(z)^2, the square of 2e/(1 + e^2), e = exp(-|z|)."""
-    e = exp(-abs(z))
-    s = (e + e) / (1.0 + e * e)
-    return s * s
+    """Return tanh'(z) = 1/cosh(z)^2 = 4e/(1 + e)^2, e = exp(-2|z|)."""
+    q, s, t = exp_parts(-2.0 * abs(z))
+    m = q * (s * t) + (s * t - 1.0)
+    d = 1.0 / (m + 2.0)
+    return 4.0 * d * d * (1.0 + q) * s * t
+
+
+@inline
+def exp2_parts(z):
+    """Return q, s, t with 2^z = (1 + q) s t, as `exp_parts` does for e^z."""
+    z = np.float64(z)
+    z = max(z, -2000.0)
+    z = min(z, 1030.0)
+    shifted = z + 6755399441057790.0  # 1.5 * 2^52 + 2046 + k, rounded
+    r = 0.6931471805599453 * (z - (shifted - 6755399441057790.0))
+    s, t = powers_of_two(shifted)
+    return exp_rest(r), s, t
+
+
+@inline
+def exp2(z):
+    """Return 2^z."""
+    q, s, t = exp2_parts(z)
+    return (1.0 + q) * s * t
 
 
 @inline
 def exp2_slope(z):
-    """Return log(2) 2^z from 2^(z/2), which overflows only where the slope does."""
-    h = np.exp2(np.float64(0.5 * z))
-    return 0.6931471805599453 * h * h
+    """Return exp2'(z) = log(2) 2^z, which overflows only where the slope does."""
+    q, s, t = exp2_parts(z)
+    return 0.6931471805599453 * (1.0 + q) * s * t
 
 
 @inline
@@ -129,13 +155,16 @@ def sigmoid_slope(z):
 
 
 @inline
-def log(z):
-    """Return log(z) = k log(2) + 2 artanh(f/(2 + f)) of z = 2^k (1 + f); nan below 0."""
+def log_parts(z):
+    """Return f, n, y with z = 2^n (1 + f), sqrt(1/2) <= 1 + f <= sqrt(2), y = log(1 + f) - f.
+
+    log(1 + f) = 2 artanh(s) of s = f/(2 + f).
+    """
     z = np.float64(z)
     tiny = z < 2.2250738585072014e-308
     x = z * 18014398509481984.0 if tiny else z
     bits = np.float64(x).view(np.int64)
-    k = (bits - 4604544271217802189) >> 52  # so that 1 + f lies in [sqrt(1/2), sqrt(2)]
+    k = (bits - 4604544271217802189) >> 52
     n = np.float64(k) - (54.0 if tiny else 0.0)
     f = np.int64(bits - (k << 52)).view(np.float64) - 1.0
     s = f / (2.0 + f)
@@ -149,11 +178,37 @@ def log(z):
     p = p * w + 0.2000000000000044
     p = p * w + 0.3333333333333333
     h = 0.5 * f * f
-    rest = s * (h + 2.0 * w * p) + n * 7.440617110012397e-11
-    result = n * 0.6931471804855391 + (f - (h - rest))
-    result = result if z < np.inf else z
-    result = -np.inf if z == 0.0 else result
-    return np.nan if z < 0.0 else result
+    return f, n, s * (h + 2.0 * w * p) - h
+
+
+@inline
+def at_ends(z, result):
+    """Return the logarithm of z: a result where 0 < z < inf; -inf at 0, nan below."""
+    low = -np.inf if z == 0.0 else np.nan
+    high = result if z < np.inf else z
+    return high if z > 0.0 else low
+
+
+@inline
+def log(z):
+    """Return log(z) = n log(2) + log(1 + f) of z = 2^n (1 + f)."""
+    f, n, y = log_parts(z)
+    return at_ends(z, n * 0.6931471804855391 + (f + (y + n * 7.440617110012397e-11)))
+
+
+@inline
+def log2(z):
+    """Return log2(z) = n + log(1 + f)/log(2) of z = 2^n (1 + f)."""
+    f, n, y = log_parts(z)
+    return at_ends(z, n + (f + y) * 1.4426950408889634)
+
+
+@inline
+def log10(z):
+    """Return log10(z) = n log10(2) + log(1 + f)/log(10) of z = 2^n (1 + f)."""
+    f, n, y = log_parts(z)
+    rest = (f + y) * 0.4342944819032518 + n * 1.1451100898021838e-10
+    return at_ends(z, n * 0.3010299955494702 + rest)
 
 
 @inline
@@ -180,8 +235,7 @@ def log1p(z):
     z = np.float64(z)
     u = 1.0 + z
     lost = (z - (u - 1.0)) * (2.0 - u) if abs(z) < 0.5 else 0.0  # over u, to first order
-    result = log(u) + lost
-    return z if abs(z) < 1e-300 else result
+    return np.copysign(log(u) + lost, z)
 
 
 @inline
@@ -242,124 +296,3 @@ def logaddexp_slope(a, b):
 def exp_difference(a, b):
     """Return exp(a - b), and 0 where a is -inf: the weight of a in a logsumexp b."""
     return 0.0 if (a == -np.inf) & (not np.isnan(b)) else exp(a - b)
-
-
-@inline
-def silu(z):
-    """Return z sigmoid(z); exp(-|z|) as a square, so that the lower tail keeps its digits."""
-    h = exp(-0.5 * abs(z))
-    s = z / (1.0 + h * h)
-    return s * h * h if z < 0.0 else s
-
-
-@inline
-def silu_slope(z):
-    """Return silu'(z) = s + z s (1 - s), s = sigmoid(z)."""
-    x = max(z, -1000.0)
-    x = min(x, 1000.0)
-    h = exp(-0.5 * abs(x))
-    s = 1.0 / (1.0 + h * h)
-    above = s + x * h * h * s * s
-    below = (s + x * s * s) * h * h
-    return below if z < 0.0 else above
-
-
-@inline
-def mish(z):
-    """Return z tanh(softplus(z)), tanh(log(1 + w)) = (w^2 + 2w)/(w^2 + 2w + 2)."""
-    h = exp(-0.5 * abs(z))
-    e = h * h
-    above = z * ((1.0 + 2.0 * e) / (1.0 + 2.0 * e + 2.0 * e * e))
-    below = z * ((e + 2.0) / (e * e + 2.0 * e + 2.0)) * h * h
-    return below if z < 0.0 else above
-
-
-@inline
-def mish_slope(z):
-    """Return mish'(z) = tanh(p) + z sigmoid(z)/cosh(p)^2, p = softplus(z), in e = exp(-|z|)."""
-    x = max(z, -1000.0)
-    x = min(x, 1000.0)
-    h = exp(-0.5 * abs(x))
-    e = h * h
-    q = 1.0 / (1.0 + 2.0 * e + 2.0 * e * e)
-    above = (1.0 + 2.0 * e) * q + x * (4.0 * e * e * (1.0 + e)) * q * q
-    q = 1.0 / (e * e + 2.0 * e + 2.0)
-    below = ((e + 2.0) * q + x * (4.0 * (1.0 + e)) * q * q) * h * h
-    return below if z < 0.0 else above
-
-
-@inline
-def gelu_tanh(z):
-    """Return z sigmoid(u), u = 2 sqrt(2/pi) (z + 0.044715 z^3)."""
-    z = np.float64(z)
-    u = 1.5957691216057308 * (z + 0.044715 * z * z * z)
-    h = exp(-0.5 * abs(u))
-    s = z / (1.0 + h * h)
-    return s * h * h if z < 0.0 else s
-
-
-@inline
-def gelu_tanh_slope(z):
-    """Return gelu_tanh'(z) = s + z s (1 - s) u', s = sigmoid(u)."""
-    x = np.float64(z)
-    x = max(x, -100.0)
-    x = min(x, 100.0)
-    u = 1.5957691216057308 * (x + 0.044715 * x * x * x)
-    slope = 1.5957691216057308 * (1.0 + 0.134145 * x * x)
-    h = exp(-0.5 * abs(u))
-    s = 1.0 / (1.0 + h * h)
-    above = s + x * slope * h * h * s * s
-    below = (s + x * slope * s * s) * h * h
-    return below if z < 0.0 else above
-
-
-@inline
-def elu(z, alpha):
-    """Return z above 0, alpha (e^z - 1) below."""
-    return z if z > 0.0 else alpha * expm1(z)
-
-
-@inline
-def elu_slope(z, alpha):
-    """Return d elu/dz: 1 above 0, alpha e^z below and at 0."""
-    h = exp(0.5 * z)
-    return 1.0 if z > 0.0 else alpha * h * h
-
-
-@inline
-def elu_alpha_slope(z):
-    """Return d elu/dalpha: 0 above 0, e^z - 1 below."""
-    return 0.0 if z > 0.0 else expm1(z)
-
-
-@inline
-def celu(z, alpha):
-    """Return z above 0, alpha (exp(z/alpha) - 1) below."""
-    return z if z > 0.0 else alpha * expm1(z / np.float64(alpha))
-
-
-@inline
-def celu_slope(z, alpha):
-    """Return d celu/dz: 1 above 0, exp(z/alpha) below and at 0."""
-    return 1.0 if z > 0.0 else exp(z / np.float64(alpha))
-
-
-@inline
-def celu_alpha_slope(z, alpha):
-    """Return d celu/dalpha: 0 above 0, e^u - 1 - u e^u below, u = z/alpha."""
-    u = z / np.float64(alpha)
-    u = max(u, -1000.0)
-    return 0.0 if z > 0.0 else expm1(u) - u * exp(u)
-
-
-@inline
-def selu(z):
-    """Return 1.05070... times elu(z, 1.67326...)."""
-    return 1.0507009873554805 * z if z > 0.0 else 1.7580993408473768 * expm1(z)
-
-
-@inline
-def selu_slope(z):
-    """Return selu'(z): 1.05070... above 0, 1.75809... e^z below."""
-    h = exp(0.5 * z)
-    return 1.0507009873554805 if z > 0.0 else 1.7580993408473768 * h * h

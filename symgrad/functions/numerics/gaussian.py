@@ -9,14 +9,15 @@ Coefficients come from tools/polynomials.py.
 import numpy as np
 
 from symgrad.functions.numerics import inline
-from symgrad.functions.numerics.exponential import exp
+from symgrad.functions.numerics.exponential import exp_parts
 
 
 @inline
 def scaled_erfc(x):
     """Return exp(x^2) erfc(x) for x >= 0 as p(t)/(1 + 2x), t = (x - 4)/(x + 4)."""
     x = min(x, 1e150)
-    t = 1.0 - 8.0 / (x + 4.0)
+    d = 1.0 / ((x + 4.0) * (1.0 + 2.0 * x))  # one division for both
+    t = 1.0 - 8.0 * (1.0 + 2.0 * x) * d
     p = 9.655408225482863e-10
     p = p * t + 1.5712153638319064e-09
     p = p * t - 1.2544825403855518e-08
@@ -41,7 +42,14 @@ def scaled_erfc(x):
     p = p * t + 0.015379652102610162
     p = p * t - 0.1396211168405625
     p = p * t + 1.2329951186255526
-    return p / (1.0 + 2.0 * x)
+    return p * ((x + 4.0) * d)
+
+
+@inline
+def bell_parts(z, c):
+    """Return the parts of exp(-c z^2), c = 1 or 1/2."""
+    z = np.float64(z)
+    return exp_parts(-c * z * z)
 
 
 @inline
@@ -60,44 +68,44 @@ def erf(z):
     p = p * w + 0.1128379167095059
     p = p * w - 0.37612638903183704
     p = p * w + 1.1283791670955126
-    far = 1.0 - scaled_erfc(x) * exp(-w)
-    far = -far if z < 0.0 else far
-    return z * p if x < 0.6 else far
+    q, s, t = bell_parts(z, 1.0)
+    far = 1.0 - scaled_erfc(x) * (1.0 + q) * s * t
+    return z * p if x < 0.6 else np.copysign(far, z)
 
 
 @inline
 def erf_slope(z):
     """Return erf'(z) = 2/sqrt(pi) exp(-z^2)."""
-    z = np.float64(z)
-    h = exp(-0.5 * z * z)
-    return 1.1283791670955126 * h * h
+    q, s, t = bell_parts(z, 1.0)
+    return 1.1283791670955126 * (1.0 + q) * s * t
 
 
 @inline
 def erfc(z):
     """Return 1 - erf(z), with all digits in the upper tail."""
-    z = np.float64(z)
-    h = exp(-0.5 * z * z)
-    tail = scaled_erfc(abs(z)) * h * h
+    q, s, t = bell_parts(z, 1.0)
+    tail = scaled_erfc(np.float64(abs(z))) * (1.0 + q) * s * t
     return 2.0 - tail if z < 0.0 else tail
 
 
 @inline
 def gelu(z):
     """Return z Phi(z), Phi(z) = erfc(-z/sqrt(2))/2 the normal distribution."""
-    z = np.float64(z)
-    h = exp(-0.25 * z * z)
-    tail = 0.5 * z * scaled_erfc(0.7071067811865476 * abs(z)) * h * h
+    q, s, t = bell_parts(z, 0.5)
+    x = max(z, -100.0)
+    x = min(x, 100.0)
+    tail = 0.5 * scaled_erfc(0.7071067811865476 * abs(x))
+    tail = x * tail * (1.0 + q) * s * t
     return tail if z <= 0.0 else z - tail
 
 
 @inline
 def gelu_slope(z):
     """Return gelu'(z) = Phi(z) + z exp(-z^2/2)/sqrt(2 pi)."""
-    z = np.float64(z)
-    z = max(z, -100.0)
-    z = min(z, 100.0)
-    h = exp(-0.25 * z * z)
-    tail = 0.5 * scaled_erfc(0.7071067811865476 * abs(z))
-    density = 0.3989422804014327 * z
-    return (tail + density) * h * h if z < 0.0 else 1.0 + (density - tail) * h * h
+    q, s, t = bell_parts(z, 0.5)
+    x = max(z, -100.0)
+    x = min(x, 100.0)
+    tail = 0.5 * scaled_erfc(0.7071067811865476 * abs(x))
+    density = 0.3989422804014327 * x
+    size = (density + (tail if z < 0.0 else -tail)) * (1.0 + q) * s * t
+    return size if z < 0.0 else 1.0 + size

@@ -6,6 +6,7 @@
 import numpy as np
 
 from symgrad.functions.numerics import inline
+from symgrad.functions.numerics.exponential import exp, log
 
 
 @inline
@@ -42,12 +43,12 @@ def power_exponent_slope(a, p):
 
 @inline
 def cbrt(z):
-    """Return the cube root with the sign of z: |z|^(1/3) and one Newton step."""
+    """Return the cube root with the sign of z: exp(log|z|/3) and one Newton step."""
     z = np.float64(z)
-    y = np.abs(z) ** 0.3333333333333333
-    y = y - (y - np.abs(z) / (y * y)) / 3.0
-    y = -y if z < 0.0 else y
-    return y if (z != 0.0) & (np.abs(z) < np.inf) else z
+    x = abs(z)
+    y = exp(0.3333333333333333 * log(x))
+    y = y - (y - x / (y * y)) * 0.3333333333333333
+    return np.copysign(y, z) if (z != 0.0) & (x < np.inf) else z
 
 
 @inline
@@ -114,7 +115,7 @@ def arcsin_slope(z):
 def arctan_slope(z):
     """Return arctan'(z) = 1/(1 + z^2)."""
     z = np.float64(z)
-    return (1.0 / z) / z if abs(z) > 1e100 else 1.0 / (1.0 + z * z)
+    return (1.0 / z) / z if abs(z) > 1e18 else 1.0 / (1.0 + z * z)
 
 
 @inline
@@ -144,7 +145,7 @@ def arctan2_second_slope(a, b):
 def arcsinh_slope(z):
     """Return arcsinh'(z) = 1/sqrt(1 + z^2)."""
     z = np.float64(z)
-    return 1.0 / np.abs(z) if abs(z) > 1e100 else 1.0 / np.sqrt(1.0 + z * z)
+    return 1.0 / abs(z) if abs(z) > 1e18 else 1.0 / np.sqrt(1.0 + z * z)
 
 
 @inline
