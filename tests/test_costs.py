@@ -121,6 +121,9 @@ class Measured:
             case "hessian":
                 found = jac.hessian(**arrays)
                 return found[next(iter(found))], found  # evaluated when one is asked for
+            case "jacobian":
+                found = jac.jacobian(**arrays)
+                return [block.factors() for block in found.values()], found  # as above
             case "hvp":
                 return jac.hvp(*arrays.values(), u, self.tangents)
             case "jvp":

@@ -261,7 +261,8 @@ def test_sums_by_kernels_are_those_of_einsum(monkeypatch, spec, dtype):
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=[sizes[c] for c in own]).astype(dtype) for own in (first, second))
     codes = [tuple("bijk".index(c) for c in own) for own in (first, second, result)]
-    found = summing(*codes, {n: sizes[c] for n, c in enumerate("bijk")})(x, y)
+    lengths = {n: sizes[c] for n, c in enumerate("bijk")}
+    found = summing(*codes, lengths, kernels=True)(x, y)
     expected = np.einsum(spec, x, y)
     assert found.dtype == expected.dtype
     near = {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else NEAR
