@@ -70,6 +70,7 @@ class Compiled(Selecting, SecondOrder, Planning):
     ways: Ways = field(init=False, repr=False, compare=False)
     _batched: bool = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
+    _read: frozenset[str] = field(init=False, repr=False)
     _definitions: dict[str, Definition] = field(init=False, repr=False)
     _table: tuple[tuple[tuple[str, str], Structured, Caption, bool], ...] = field(
         init=False, repr=False
@@ -84,6 +85,7 @@ class Compiled(Selecting, SecondOrder, Planning):
         inputs = {a.name for a in program.arrays if a.role == "input"}
         self._batched = any(a.batched for a in program.arrays)
         self._sizes = tuple(size_dims(program))
+        self._read = frozenset(a for s in self.forms.structured for a in s.arrays)
         self._definitions = {d.name: d for d in self.forms.factors.definitions}
         self._table = tuple(
             (key, s, self.captions[key], s.jacobian.parameter in inputs)
@@ -381,15 +383,20 @@ class Compiled(Selecting, SecondOrder, Planning):
         """Return the output of a pass, or a tuple of them."""
         values, names = done.values, self.forms.program.outputs
         assert isinstance(values, Evaluation)
-        found = tuple(self._value(o, values.output(o), done) for o in names)
-        return found if len(found) > 1 else found[0]
+        found = tuple(map(values.output, names))
+        read = self._read if values.swept else frozenset(self.forms.saved)
+        made = tuple(
+            self._value(o, value, done, shared=o in read)
+            for o, value in zip(names, found, strict=True)
+        )
+        return made if len(made) > 1 else made[0]
 
-    def _value(self, output: str, value: Any, done: Pass) -> Any:
+    def _value(self, output: str, value: Any, done: Pass, *, shared: bool) -> Any:
         definition = self.forms.program.definition(output)
         assert definition is not None
         if self._batched and self.forms.program.batch not in definition.indices:
             value = np.repeat(value[np.newaxis], done.sizes["#B"], axis=0)
-        else:  # callers may write into what they get
+        elif shared:  # callers may write into what they get
             value = value.copy()
         return value[0] if done.single and self._batched else self.turn.output(output, value)
 

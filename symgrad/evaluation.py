@@ -122,6 +122,11 @@ class Evaluation(Mapping[str, Any]):
         """Pickle and copy the arrays."""
         return dict, (dict(self),)
 
+    @property
+    def swept(self) -> bool:
+        """Whether the arrays were evaluated."""
+        return self._swept is not None
+
     def output(self, name: str) -> Any:
         """Return an output, from whatever pass there was."""
         return self._recorded()[name] if self._swept is None else self._swept[name]
