@@ -22,11 +22,11 @@ from symgrad.generation.captions import Caption, caption
 from symgrad.generation.door import door_lines, spec_lines
 from symgrad.generation.drivers import Drivers
 from symgrad.generation.fold import fold, fold_prose
+from symgrad.generation.intrinsics import intrinsics
 from symgrad.generation.layout import template
 from symgrad.generation.publics import publics
 from symgrad.generation.publics_twice import publics_twice
 from symgrad.generation.write_kernel import code_name
-from symgrad.generation.write_stream import STREAMS
 from symgrad.program import Array, Table
 from symgrad.version import __version__
 
@@ -95,7 +95,8 @@ def emit(
     carried = [_folded(HELPERS[h]) for h in with_dependencies((*called, *swapped))]
     if swapped:
         carried.append(_twins_text(tables_of_twins))
-    carried += [STREAMS.strip("\n")] if drivers.book.streams else []
+    wide, streams = bool(called), drivers.book.streams
+    carried += [intrinsics(wide=wide, streams=streams)] if wide or streams else []
     names = _names(code)
     helpers = _used(runtime, carried, names)
     names = names.union(*map(_fixed_names, helpers))

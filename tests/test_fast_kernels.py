@@ -68,7 +68,7 @@ def test_the_large_kernel_is_chosen_by_size_and_one_constant_switches_it_off(mon
     assert module._past(rows[:3], 8, plain, large) is plain  # fits into the cache
     assert module._past(rows, 6, plain, large) is plain  # rows of 6 are no fours
     assert module._past(rows.view(np.complex128), 4, plain, large) is plain
-    monkeypatch.setattr(module, "NONTEMPORAL", False)
+    monkeypatch.setattr(module, "INTRINSICS", False)
     assert module._past(rows, 8, plain, large) is plain
 
 

@@ -127,13 +127,13 @@ def write_kernel(
 RESERVED = frozenset(
     "np math os warnings numba range abs max min float int bool len tuple type arrays sizes dtype "
     "v t tangents until single out copied total largest value best shift scale ratio product b_ "
-    "found only loops sums inline forward jacobian vjp jvp pullback print number stream clear"
-    .split()
+    "found only loops sums inline forward jacobian vjp jvp pullback print number stream clear "
+    "wide".split()
 )
 """Words of generated code that arrays must not be called in drivers and kernels."""
 
 CALLED = frozenset(
-    "np math range abs max min float int bool len number stream clear".split()
+    "np math range abs max min float int bool len number stream clear wide".split()
 ) | {*HELPERS}
 """What kernels call: no loop variable and no local may hide it."""
 
@@ -197,7 +197,8 @@ class Writer:
     def open(self) -> None:
         """Put ahead what the lines use: values of scalar arrays, arrays as one row."""
         words = set(re.findall(r"\w+", "\n".join(self.lines)))
-        ahead = [f"    {v} = {code_name(a)}[()]" for a, v in self.scalars.items() if v in words]
+        ahead = ["    wide()"] if self.helpers else []
+        ahead += [f"    {v} = {code_name(a)}[()]" for a, v in self.scalars.items() if v in words]
         ahead += [f"    {row} = {code_name(a)}.reshape(-1)" for a, row in self.rows.items()]
         self.lines[:0] = ahead
 
