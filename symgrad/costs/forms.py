@@ -100,7 +100,7 @@ class Accounts:
         }
         for form, (parameter, kind) in form_names(self.forms, self.wrt).items():
             blocks = [s for s in self.forms.structured if s.pair == parameter]
-            if kind == "dense" and self.drivers.direct:
+            if kind == "dense" and self.drivers.shorter:
                 table[form] = self._straight(blocks, joint=False)
             else:
                 table[form] = self._of_blocks(blocks, self.drivers.of_sweep(), kind)
@@ -159,7 +159,7 @@ class Accounts:
     def dense(self, ledger: Ledger) -> None:
         """Note all dense Jacobians from one pass."""
         blocks = [s for s in self.forms.structured if s.pair in self.wrt]
-        if self.drivers.direct and len(blocks) == len(self.forms.structured):
+        if self.drivers.shorter and len(blocks) == len(self.forms.structured):
             self._straight(blocks, joint=True)(ledger)
         else:
             self.expanded(ledger, blocks, self.drivers.of_sweep(), compact=False)

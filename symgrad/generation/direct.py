@@ -68,6 +68,11 @@ def of_sweep_dense(forms: Forms, found: dict[str, Definition]) -> Order:
     return Order(definitions, keep=kept, handed=kept, leaves=wanted)
 
 
+def is_shorter(forms: Forms, found: dict[str, Definition]) -> bool:
+    """Whether dense Jacobians need less than the sweep computes: not all outputs, for one."""
+    return len(of_sweep_dense(forms, found).definitions) < len(forms.factors.definitions)
+
+
 def together(forms: Forms, found: dict[str, Definition]) -> tuple[Structured, ...]:
     """Return Jacobians to be made by one driver: functions that they have in common run once."""
     calling = [
@@ -100,4 +105,4 @@ def direct_text(drivers: Drivers, blocks: tuple[Structured, ...]) -> str:
     return drivers.function("_direct", "arrays, sizes, dtype, v, single, outs", title, lines)
 
 
-__all__ = ["direct", "direct_text", "of_sweep_dense", "together"]
+__all__ = ["direct", "direct_text", "is_shorter", "of_sweep_dense", "together"]

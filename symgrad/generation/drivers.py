@@ -16,7 +16,7 @@ from symgrad.algebra.within import within
 from symgrad.dims import Dim
 from symgrad.form import Form, Forms, Structured
 from symgrad.generation.analytic import real_only
-from symgrad.generation.direct import direct, direct_text, together
+from symgrad.generation.direct import direct, direct_text, is_shorter, together
 from symgrad.generation.door import size_names
 from symgrad.generation.drivers_twice import drivers_twice
 from symgrad.generation.few import few
@@ -49,6 +49,7 @@ class Drivers(Orders):
     pieces: PieceBook = field(init=False)
     few: dict[str, str] = field(default_factory=dict)
     direct: dict[str, Definition] = field(init=False)
+    shorter: bool = field(init=False)
 
     def __post_init__(self) -> None:
         """Ask whether the module may run on complex arrays, and what parameters determine."""
@@ -56,6 +57,7 @@ class Drivers(Orders):
         self.needs = needs_of(self.forms.program)
         self.pieces = PieceBook(size_names(self.forms.program))
         self.direct = direct(self.forms)
+        self.shorter = is_shorter(self.forms, self.direct)
 
     def texts(self) -> list[str]:
         """Return all drivers, in the order in which the public functions need them."""
@@ -119,7 +121,7 @@ class Drivers(Orders):
 
     def straight(self) -> list[str]:
         """Return the drivers of Jacobians that are made where they are asked for."""
-        if not self.direct:
+        if not self.shorter:
             return []
         title = "Return the arrays that dense Jacobians are made of; `until` names one to stop at."
         texts = [self.sweep_for(self.of_sweep_dense(), "_sweep_dense", title)]

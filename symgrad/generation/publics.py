@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from symgrad.form import Factor, Forms, Structured
 from symgrad.generation.captions import caption
-from symgrad.generation.direct import direct, together
+from symgrad.generation.direct import direct, is_shorter, together
 from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold, fold_prose
 from symgrad.generation.write_driver import shape_text, tuple_text
@@ -72,6 +72,7 @@ class Publics:
         self.forms = forms
         self.few = few or {}
         self.direct = direct(forms)
+        self.shorter = is_shorter(forms, self.direct)
         program = forms.program
         self.arrays = program.arrays
         self.names = [a.name for a in program.arrays]
@@ -186,7 +187,7 @@ class Publics:
             doc.append(f"Axes {words.layout}.")
         out = self.own("out")
         drivers = [f"_{'dense' if s.compact is None else kind}_{s.key}" for s in structured]
-        if kind == "dense" and sweep == "_sweep" and self.direct:
+        if kind == "dense" and sweep == "_sweep" and self.shorter:
             drivers, sweep = [self.driver(s) for s in structured], "_sweep_dense"
         lines = [f'v = {sweep}(arrays, sizes, dtype, "{structured[0].pair}")']
         if kind == "dense" and not self.several:
@@ -278,7 +279,7 @@ class Publics:
             *self.sizes_line(" ".join((*shapes, *self.few.values()))), "shapes = {", *shapes, "}",
             f"outs = _given({out}, shapes, dtype, single, arrays)",
             *self.if_few("_few", f"_filled(_few(arrays, sizes, dtype, single, outs), {out})")[1:],
-            f"v = {'_sweep_dense' if self.direct else '_sweep'}(arrays, sizes, dtype{until})",
+            f"v = {'_sweep_dense' if self.shorter else '_sweep'}(arrays, sizes, dtype{until})",
             *(["found = _direct(arrays, sizes, dtype, v, single, outs)"] if joint else []),
             "found = {", *calls, "}", f"return _filled(found, {out})"]  # fmt: skip
         keys = "(output, θ)" if self.several else "θ"
