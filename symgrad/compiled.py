@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,6 +43,9 @@ from symgrad.syntax import Layer
 from symgrad.threads import Threaded, with_threads
 from symgrad.turn import Turn
 from symgrad.validate import Report
+
+WORDS = ("out", "zeroed", "wrt", "chunk", "memory_limit")
+"""Arguments of functions, which arrays of a layer may be called too."""
 
 
 @dataclass(slots=True)
@@ -85,7 +89,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         self.ways = Ways(self.forms)
         self.room = Room(self.forms, self.wrt, self.module)
         arrays = [a.name for a in program.arrays]
-        self.words = {w: own_name(w, arrays) for w in ("out", "wrt", "chunk", "memory_limit")}
+        self.words = {w: own_name(w, arrays) for w in WORDS}
         self.has_samples = any(a.batched for a in program.arrays)
         self._names = tuple(a.name for a in program.arrays if a.default is None)
         self.count = len(self._names)
@@ -276,13 +280,19 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
     @in_pieces
     def _form(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         word = self.words["out"]
-        out = {word: kwargs.pop(word)} if word in kwargs else {}
-        arrays, keywords, _ = self._bind(name, args, kwargs, room=not out)
+        out = {w: kwargs.pop(w) for w in (word, self.words["zeroed"]) if w in kwargs}
+        arrays, keywords, _ = self._bind(name, args, kwargs, room=word not in out)
         parameter, kind = form_names(self.forms, self.wrt)[name]
         if out and kind == "factors":
             raise ArgumentError(f"{self.name}.{name} takes no {word}: factors are not copied")
         if not self.batch_axis:
-            return getattr(self.module, name)(*arrays, **keywords, **out)
+            form = getattr(self.module, name)
+            if len(out) > (word in out) and self.words["zeroed"] not in signature(form).parameters:
+                raise ArgumentError(
+                    f"{self.name}.{name} has no zeros that stand in the same places for all data",
+                    hint=f"leave {self.words['zeroed']}= away",
+                )
+            return form(*arrays, **keywords, **out)
         blocks = self._blocks(self._pass(arrays, keywords, parameter), (parameter,)).values()
         forms = [getattr(block, kind) for block in blocks]
         if kind == "factors":

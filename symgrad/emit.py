@@ -76,7 +76,7 @@ def emit(
     keyed = {_key(pair, several): words for pair, words in captions.items()}
     drivers, door = Drivers(forms), _door(forms)
     driving = drivers.texts()
-    offered = [*publics(forms, drivers.few), *publics_twice(forms)]
+    offered = [*publics(forms, drivers.few, drivers.zeroed), *publics_twice(forms)]
     aliases = []
     for name in (a.name for a in program.arrays if a.name.startswith("_")):
         offered = [_aside(text, name) for text in offered]

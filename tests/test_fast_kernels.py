@@ -84,6 +84,65 @@ def test_zeros_are_cleared_line_by_line_at_any_address():
                 np.testing.assert_array_equal(whole, expected)
 
 
+SPARSE = {
+    "dense": DENSE,
+    "softmax": "x: input[n]\nW: param[m, n]\nb: param[m]\ny = W @ softmax(x) + b",
+    "conv": "x: input[c, T]\nK: param[o, c, 3]\ny[i, t] = sum[j, k](K[i, j, k] * x[j, t + k])",
+    "table": "t: index(v)[n]\nE: param[v, m]\ny = tanh(E[t])",
+}
+
+
+def written_twice(module, name, given):
+    """Return two Jacobians at different points in one array, and fresh ones."""
+    form = getattr(module, f"jac_{name}")
+    other = [a if a.dtype.kind == "i" else a + 0.5 for a in given]
+    out = form(*given).copy()
+    assert form(*other, out=out, zeroed=True) is out
+    return out, form(*other)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("name", ["dense", "softmax", "conv"])
+def test_an_array_with_its_zeros_is_only_written_where_the_jacobian_is_not_zero(
+    name, plain, monkeypatch
+):
+    text = SPARSE[name]
+    module = compiled(text, plain=plain).module
+    monkeypatch.setattr(module, "_FEW", 0)
+    given = arrays(text, 4, n=3, m=5, c=2, T=6, o=3) if name != "conv" else [
+        np.random.default_rng(0).normal(size=s) for s in ((4, 2, 6), (3, 2, 3))
+    ]  # fmt: skip
+    theta = {"dense": "W", "softmax": "W", "conv": "K"}[name]
+    found, right = written_twice(module, theta, given)
+    np.testing.assert_array_equal(found, right)
+    zero = right == 0
+    assert zero.any()
+    marked = np.where(zero, 7.0, 0.0)
+    getattr(module, f"jac_{theta}")(*given, out=marked, zeroed=True)
+    assert (marked[zero] == 7.0).all()  # nothing is written there
+
+
+def test_zeros_that_data_places_are_always_written():
+    text = SPARSE["table"]
+    jac = compiled(text)
+    t, E = np.array([[0, 2], [1, 1]]), np.ones((3, 2))
+    out = np.full((2, 2, 2, 3, 2), np.nan)
+    jac.module.jac_E(t, E, out=out)
+    np.testing.assert_array_equal(out, jac.module.jac_E(t, E))
+    with pytest.raises(TypeError):
+        jac.module.jac_E(t, E, out=out, zeroed=True)
+    with pytest.raises(sg.ArgumentError, match="no zeros that stand in the same places"):
+        jac.jac_E(t, E, out=out, zeroed=True)
+
+
+def test_a_compiled_layer_takes_an_array_with_its_zeros():
+    jac = compiled(DENSE, "params")
+    given = arrays(DENSE, 4, n=3, m=5)
+    out = np.zeros((4, 5, 5, 3))
+    assert jac.jac_W(*given, out=out, zeroed=True) is out
+    np.testing.assert_array_equal(out, jac.jac_W(*given))
+
+
 # ------------------------------------------------------------ loops
 
 
@@ -155,7 +214,7 @@ def test_few_samples_of_a_small_layer_take_one_kernel(dtype, monkeypatch):
     monkeypatch.setattr(module, "_FEW", 0)
     right = module.jacobian(*given)
     monkeypatch.setattr(module, "_FEW", 4000)
-    monkeypatch.setattr(module, "_sweep", None)  # not called
+    monkeypatch.setattr(module, "_sweep_dense", None)  # not called
     found = module.jacobian(*given)
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     for name, expected in right.items():

@@ -50,6 +50,7 @@ class Drivers(Orders):
     few: dict[str, str] = field(default_factory=dict)
     direct: dict[str, Definition] = field(init=False)
     shorter: bool = field(init=False)
+    zeroed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Ask whether the module may run on complex arrays, and what parameters determine."""
@@ -141,13 +142,21 @@ class Drivers(Orders):
         lines = self.recalled([a for a in dict.fromkeys(arrays) if a not in declared], steps)
         shape = shape_text([i.dim for i in definition.indices])
         name = structured.title
-        made = f'_result("{name}", out, {shape}, dtype, single, arrays)'
+        steady, own = self.book.scatters.get(definition.name), f"_{kind}_{structured.key}"
+        parameters, fresh = "arrays, sizes, dtype, v, single, out", ""
+        if steady is not None:
+            fresh = ", np.zeros"
+            parameters += ", zeroed=False" if steady else ""
+            self.zeroed |= {own} if steady else set()
+        made = f'_result("{name}", out, {shape}, dtype, single, arrays{fresh})'
         lines.append(f"{target}, copied = {made}")
+        if steady is not None:
+            ahead = "zeroed or " if steady else ""
+            lines.append(f"zeroed = {ahead}out is None or copied is not None")
         lines += steps
         lines.append(f"return _delivered({target}, copied, out, single)")
         title = f"Return {'dense' if kind == 'direct' else kind} {name}."
-        parameters = "arrays, sizes, dtype, v, single, out"
-        return self.function(f"_{kind}_{structured.key}", parameters, title, lines)
+        return self.function(own, parameters, title, lines)
 
     def record(self) -> str:
         """Return the driver of the forward pass that keeps what going back needs."""

@@ -7,7 +7,7 @@ Every one checks its arrays, runs a driver, and takes the batch axis off again f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from symgrad.form import Factor, Forms, Structured
@@ -20,12 +20,13 @@ from symgrad.generation.write_kernel import mentions
 from symgrad.program import Affine, Array, Index, Lookup
 
 
-def publics(forms: Forms, few: Mapping[str, str]) -> list[str]:
+def publics(forms: Forms, few: Mapping[str, str], zeroed: Collection[str]) -> list[str]:
     """Return the text of every public function.
 
-    `few` are the drivers for few samples, with the elements of one sample.
+    `few` are the drivers for few samples, with the elements of one sample; those in `zeroed` take
+    an array that has its zeros already.
     """
-    writer = Publics(forms, few)
+    writer = Publics(forms, few, zeroed)
     texts = [writer.forward()]
     for parameter in forms.derivation.selection.names:
         texts += writer.jacobians(parameter)
@@ -68,8 +69,11 @@ def _noun(structured: Structured) -> str:
 class Publics:
     """Writes public functions; knows the names that the layer's own arrays take away."""
 
-    def __init__(self, forms: Forms, few: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, forms: Forms, few: Mapping[str, str] | None = None, zeroed: Collection[str] = ()
+    ) -> None:
         self.forms = forms
+        self.zeroed = zeroed
         self.few = few or {}
         self.direct = direct(forms)
         self.shorter = is_shorter(forms, self.direct)
@@ -190,6 +194,11 @@ class Publics:
         if kind == "dense" and sweep == "_sweep" and self.shorter:
             drivers, sweep = [self.driver(s) for s in structured], "_sweep_dense"
         lines = [f'v = {sweep}(arrays, sizes, dtype, "{structured[0].pair}")']
+        zeroed, flag = self.own("zeroed"), ""
+        if kind == "dense" and not self.several and drivers[0] in self.zeroed:
+            flag = f", {zeroed}"
+            doc.append(f"With {zeroed}=True, zeros of the structure are not written: out has them,")
+            doc.append("as an earlier call left it.")
         if kind == "dense" and not self.several:
             driver = f"_few_{structured[0].key}"
             lines = [*self.if_few(driver, f"{driver}(arrays, sizes, dtype, single, {out})"), *lines]
@@ -199,8 +208,9 @@ class Publics:
             calls = [f"    {d}({common}, outs[{n}])," for n, d in enumerate(drivers)]
             lines += ["return (", *calls, ")"]
         else:
-            lines.append(f"return {drivers[0]}(arrays, sizes, dtype, v, single, {out})")
-        return self.function(name, self.parameters(keywords=[f"{out}=None"]), doc, lines)
+            lines.append(f"return {drivers[0]}(arrays, sizes, dtype, v, single, {out}{flag})")
+        keywords = [f"{out}=None", *([f"{zeroed}=False"] if flag else [])]
+        return self.function(name, self.parameters(keywords=keywords), doc, lines)
 
     def driver(self, structured: Structured) -> str:
         """Return the driver of a dense Jacobian where nothing else is asked for."""

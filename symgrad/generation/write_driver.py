@@ -23,7 +23,7 @@ from symgrad.generation.write_kernel import (
     size_name,
     write_kernel,
 )
-from symgrad.generation.write_stream import Target
+from symgrad.generation.write_stream import Target, is_scatter, is_steady
 from symgrad.program import BATCH, Access, Affine, Index, Lookup, Position
 from symgrad.schedule import (
     Buffer,
@@ -72,6 +72,7 @@ class KernelBook:
     helpers: dict[str, None] = field(default_factory=dict)
     streams: bool = False
     rough: set[str] = field(default_factory=set)
+    scatters: dict[str, bool] = field(default_factory=dict)
 
     def add(
         self,
@@ -101,6 +102,8 @@ class KernelBook:
             large = write_kernel(kernel, analytic=self.analytic, past=past, rough=self.rough)
             if large.streams:
                 callee = self.choice(callee, large, names, past)
+            if is_scatter(kernel, past.array):
+                callee = self.scatter(callee, kernel, names, past.array)
         if not kernel.split:
             return Run(f"{callee}({', '.join((*shared, *sizes))})")
         work = kernel.work if past is None else kernel.work + _volume(past.dims)
@@ -153,6 +156,13 @@ class KernelBook:
         run = dim_text(past.dims[-1]) if large.streams == "rows" else "0"
         streaming = self.typed(streaming, large)
         return f"_past({code_name(past.array)}, {run}, {callee}, {streaming})"
+
+    def scatter(self, callee: str, kernel: Kernel, names: Sequence[str], array: str) -> str:
+        """Return which kernel is called: the one that clears nothing, where there are zeros."""
+        text = write_kernel(kernel, analytic=self.analytic, rough=self.rough, zeroed=array)
+        name = self.function(f"_scatter_{array.strip('_')}", text, names)
+        self.scatters[array] = is_steady(kernel.nodes, array)
+        return f"{name} if zeroed else {callee}"
 
     def function(self, wish: str, text: KernelText, names: Sequence[str]) -> str:
         """Return what a kernel is called, having noted it; the same one for the same text."""

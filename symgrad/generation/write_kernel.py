@@ -96,16 +96,18 @@ def write_kernel(
     past: Target | None = None,
     rough: Collection[str] = (),
     scratch: Mapping[str, tuple[Dim, ...]] | None = None,
+    zeroed: str = "",
 ) -> KernelText:
     """Return the text of one kernel; arrays first, then the sizes of its loops.
 
     That of an `analytic` layer runs on complex arrays too. Where it can, it writes the array
     `past` past the caches. Arrays in `rough` may not lie in C order.
     Of those in `scratch` it keeps one sample at a time, to itself; their axes have none of samples.
+    It clears nothing of the array `zeroed`.
     """
     arrays = (*kernel.reads, *kernel.writes)
     taken = {code_name(a) for a in arrays} | CALLED
-    writer = Writer(taken, analytic=analytic, past=past, scratch=scratch or {})
+    writer = Writer(taken, analytic=analytic, past=past, scratch=scratch or {}, zeroed=zeroed)
     step = writer.variable(kernel.fixed) if kernel.fixed is not None else None
     nodes = kernel.nodes if scratch else flattened(kernel.nodes, rough)
     for name in (n for n in kernel.reads if n in scalars_read(nodes)):
@@ -189,6 +191,7 @@ class Writer:
     flat: bool = False
     lasting: set[str] = field(default_factory=set)
     scratch: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
+    zeroed: str = ""
 
     def name(self, array: str) -> str:
         """Return what an array is called."""
@@ -273,6 +276,8 @@ class Writer:
 
     def clear(self, node: Clear, depth: int) -> None:
         """Write that an array, or a part of it, becomes zero."""
+        if node.array == self.zeroed:
+            return
         at = [self.position(p) for p in node.at]
         name = code_name(node.array)
         at = at[1:] if node.array in self.scratch else at

@@ -7,15 +7,25 @@ written into zeros is not: lines that leave the processor twice leave it slowly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from symgrad.dims import Dim
 from symgrad.generation.nests import accesses_in
 from symgrad.generation.numbers import is_double
-from symgrad.program import BATCH, Access, Affine, Index, Number, Position, Scalar
-from symgrad.schedule import For, Store
+from symgrad.program import (
+    BATCH,
+    Access,
+    Affine,
+    Index,
+    Lookup,
+    Number,
+    Position,
+    Scalar,
+    positions,
+)
+from symgrad.schedule import Clear, Flat, For, Kernel, Node, Store, When
 
 if TYPE_CHECKING:
     from symgrad.generation.write_kernel import Writer
@@ -49,6 +59,40 @@ def is_row(target: Target, node: For) -> bool:
     if any(isinstance(p, Affine) and node.index in dict(p.terms) for p in ahead):
         return False
     return all(_moves_along(f, node.index) for f in store.factors)
+
+
+def is_scatter(kernel: Kernel, array: str) -> bool:
+    """Whether a kernel clears an array and then writes elements of it, each at once."""
+    found = list(_leaves(kernel.nodes))
+    stores = [n for n in found if isinstance(n, Store) and n.array == array]
+    cleared = any(isinstance(n, Clear) and n.array == array for n in found)
+    return cleared and bool(stores) and all(n.operator == "=" for n in stores)
+
+
+def is_steady(nodes: Sequence[Node], array: str) -> bool:
+    """Whether data has no say in which elements of an array are written."""
+    for node in nodes:
+        match node:
+            case For(_, body) | Flat(_, _, body):
+                if not is_steady(body, array):
+                    return False
+            case When(conditions, body):
+                chosen = any(isinstance(p, Lookup) for c in conditions for p in positions(c))
+                if chosen or not is_steady(body, array):
+                    return False
+            case Store() if node.array == array and any(isinstance(p, Lookup) for p in node.at):
+                return False
+            case _:
+                pass
+    return True
+
+
+def _leaves(nodes: Sequence[Node]) -> Iterator[Node]:
+    for node in nodes:
+        if isinstance(node, For | Flat | When):
+            yield from _leaves(node.body)
+        else:
+            yield node
 
 
 def _moves_along(factor: Scalar, index: Index) -> bool:
@@ -89,4 +133,4 @@ def write_row_past(writer: Writer, node: For, depth: int) -> None:
     del writer.variables[node.index]
 
 
-__all__ = ["Target", "is_row", "write_row_past"]
+__all__ = ["Target", "is_row", "is_scatter", "is_steady", "write_row_past"]
