@@ -21,7 +21,7 @@ from symgrad.compiled import Compiled
 from symgrad.errors import ShapeError, TooLargeError
 from symgrad.memory import within_memory
 from symgrad.options import open_sizes, sizes_of, whole
-from symgrad.proof.sample import dim_names, sample
+from symgrad.proof.sample import Kind, dim_names, sample
 from symgrad.select import Wrt
 from symgrad.syntax import Layer
 from symgrad.units import in_bytes
@@ -118,8 +118,9 @@ def placed(
     dims: Mapping[str, Any] | None,
     functions: Mapping[str, Any] | None,
     seed: int,
+    kind: Kind = "normal",
 ) -> Placed:
-    """Return a layer compiled, not checked, with random arrays inside its domains.
+    """Return a layer compiled, not checked, with random arrays inside its domains, see `sample`.
 
     Raises ShapeError if a dim has no size.
     """
@@ -137,7 +138,7 @@ def placed(
             f"{compiled.name}: no size is given for {', '.join(missing)}",
             hint=f"give all of them: --dim {missing[0]}=64, or dims={{{missing[0]!r}: 64}}",
         )
-    arrays = sample(program, seed, sizes, batch)
+    arrays = sample(program, seed, sizes, batch, kind)
     return Placed(compiled, batch, sizes, fixed, arrays)
 
 

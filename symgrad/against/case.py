@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiled import Compiled
+from symgrad.memory import require
 from symgrad.program import Program
 from symgrad.structured import Block
 
@@ -19,6 +20,9 @@ Arrays = dict[str, Any]
 
 FORWARD, DENSE, VJP, GRADIENT = "forward", "dense Jacobians", "vjp", "gradient of the sum"
 COMPACT, FACTORS = "compact Jacobians", "factors"
+
+PEAK, LESS = 4, "fewer samples: --batch 16"
+"""Dense arrays that are there at once: ours, numpy's, those of a framework, and its copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +53,33 @@ class Case:
         """The arrays of which every sample has its own."""
         return frozenset(a.name for a in self.program.arrays if a.batched)
 
+    @property
+    def dense_bytes(self) -> int:
+        """The bytes of all dense Jacobians together."""
+        own = [
+            self.arrays[n].size // (len(self.arrays[n]) if n in self.inputs else 1)
+            for n in self.compiled.wrt
+        ]
+        return 8 * sum(int(one.size) for one in self.u) * int(sum(own))
+
     def keyed(self, output: str, name: str) -> str:
         """Return the name that a Jacobian goes by: `W`, or `y, W` where there are more outputs."""
         return name if len(self.program.outputs) == 1 else f"{output}, {name}"
 
 
 def ours(case: Case) -> dict[str, Run]:
-    """Return our forms; the first four are those that other tools have as well."""
+    """Return our forms; compact Jacobians and factors are ours alone."""
     jac = case.compiled
     given = [case.arrays[a.name] for a in jac.forms.program.arrays if a.default is None]
     several = len(case.program.outputs) > 1
     u = case.u if several else case.u[0]
-    outs = jac.dense(*given)
+    outs: dict[Any, Any] = {}
+
+    def dense() -> dict[Any, Any]:
+        if not outs:
+            require(jac.module, PEAK * case.dense_bytes, "a comparison of dense Jacobians", LESS)
+            outs.update(jac.dense(*given))
+        return jac.dense(*given, out=outs)
 
     def blocks(form: Callable[[Block], Any]) -> Callable[[], dict[Any, Any]]:
         def run() -> dict[Any, Any]:
@@ -74,7 +93,7 @@ def ours(case: Case) -> dict[str, Run]:
 
     return {
         FORWARD: Run(lambda: jac.forward(*given), outputs),
-        DENSE: Run(lambda: jac.dense(*given, out=outs), _named),
+        DENSE: Run(dense, _named),
         VJP: Run(lambda: jac.vjp(*given, u), _named),
         GRADIENT: Run(lambda: jac.gradient(*given, sum=True), _named),
         COMPACT: Run(blocks(Block.compact), _named),
@@ -86,10 +105,11 @@ def _named(found: Mapping[Any, Any]) -> Arrays:
     return {k if isinstance(k, str) else ", ".join(k): v for k, v in found.items()}
 
 
-def difference(right: Arrays, found: Arrays) -> float:
+def difference(right: Arrays, found: Arrays, least: Mapping[str, float] | None = None) -> float:
     """Return the largest difference of arrays of the same names, relative to the largest entry.
 
-    Names or shapes that differ are an infinite difference; what is not finite in one is as well.
+    `least` holds numbers that such an entry is taken to be at least, for sums that cancel. Names,
+    shapes or places of nan and inf that differ are an infinite difference.
     """
     if right.keys() != found.keys():
         return np.inf
@@ -98,20 +118,30 @@ def difference(right: Arrays, found: Arrays) -> float:
         expected, other = np.asarray(array), np.asarray(found[name])
         if expected.shape != other.shape:
             return np.inf
+        scale = max(largest(expected), (least or {}).get(name, 0.0)) or 1.0
         for one, two in zip(_pieces(expected), _pieces(other), strict=True):
-            apart = np.abs(one - two).max(initial=0)
-            worst = float(np.maximum(worst, apart / _largest(expected)))
-    return worst if np.isfinite(worst) else np.inf
+            worst = max(worst, _apart(one, two) / scale)
+    return worst
 
 
-def _largest(array: Any) -> float:
-    return float(np.maximum(array.max(initial=0), -array.min(initial=0))) or 1.0
+def largest(array: Any) -> float:
+    """Return the largest absolute value of what is finite."""
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0))
+
+
+def _apart(one: Any, two: Any) -> float:
+    with np.errstate(invalid="ignore"):
+        same = (one == two) | (np.isnan(one) & np.isnan(two))
+        apart = np.where(same, 0.0, np.abs(one - two)).max(initial=0)
+    return float(apart) if np.isfinite(apart) else np.inf
 
 
 def _pieces(array: Any) -> list[Any]:
     """Return an array in pieces, so that differences of large ones need no room."""
-    rows = max(1, (1 << 22) * len(array) // max(array.size, 1)) if array.ndim else 1
-    return [array[k : k + rows] for k in range(0, len(array), rows)] if array.ndim else [array]
+    if not array.ndim:
+        return [array]
+    rows = max(1, (1 << 22) * len(array) // max(array.size, 1))
+    return [array[k : k + rows] for k in range(0, len(array), rows)]
 
 
-__all__ = ["Case", "Run", "difference", "ours"]
+__all__ = ["Case", "Run", "difference", "largest", "ours"]

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
 from symgrad.against.by_numpy import by_numpy
-from symgrad.against.case import Arrays, Case, Run, difference, ours
+from symgrad.against.case import GRADIENT, VJP, Case, Run, difference, largest, ours
 from symgrad.against.frameworks import by_jax, by_torch
 from symgrad.against.tool import absent, tools_of
 from symgrad.bench import Placed, in_seconds, placed, side_by_side
@@ -26,7 +27,7 @@ from symgrad.select import Wrt
 from symgrad.syntax import Layer
 
 NEAR = 1e-8
-"""Of the largest entry: sums and functions are rounded in other places, an inverse may lose more."""
+"""Of the largest entry: others round sums in another order, and an inverse may lose digits."""
 
 OURS = "symgrad"
 WAYS: Mapping[str, Callable[[Case], dict[str, Callable[[], Run]]]] = {
@@ -49,7 +50,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All forms of a layer at some sizes by all tools; `absent` are the tools that are not there."""
+    """All forms of a layer at some sizes by all tools; `absent` are tools that are not there."""
 
     title: str
     batch: int
@@ -97,15 +98,29 @@ def compare(
     """
     tools = tools_of(against)
     reasons = {name: why for name in tools if (why := absent(name))}
-    found = placed(subject, wrt, batch=batch, dims=dims, functions=functions, seed=seed)
+    found = _finite(subject, wrt, batch=batch, dims=dims, functions=functions, seed=seed)
     case = _case(found, functions)
+    there = [name for name in tools if name not in reasons]
     rows = []
-    with _doubles([name for name in tools if name not in reasons]):
+    with _doubles(there):
         mine = ours(case)
-        others = {n: WAYS[n](case) for n in tools if n not in reasons}
+        others = {name: WAYS[name](case) for name in there}
+        scales = {n: largest(a) for n, a in mine[VJP].numbers(mine[VJP].call()).items()}
         for form, run in mine.items():
-            rows += _side(form, run, {n: of[form] for n, of in others.items() if form in of}, seconds)
+            have = {name: of[form] for name, of in others.items() if form in of}
+            # a sum over all outputs may cancel: softmax has none, of numbers that others round too
+            rows += _side(form, run, have, scales if form == GRADIENT else {}, seconds)
     return Comparison(found.compiled.name, batch, found.shown, tuple(rows), reasons)
+
+
+def _finite(subject: Layer | str, wrt: Wrt, **options: Any) -> Placed:
+    """Return a layer with arrays that give finite outputs, positive ones if others do not."""
+    found = placed(subject, wrt, **options)
+    with np.errstate(all="ignore"):
+        value = found.compiled.forward(*found.given.values())
+    if all(np.isfinite(y).all() for y in (value if isinstance(value, tuple) else (value,))):
+        return found
+    return placed(subject, wrt, **options, kind="positive")
 
 
 def _case(found: Placed, functions: Mapping[str, Any] | None) -> Case:
@@ -129,10 +144,17 @@ def _case(found: Placed, functions: Mapping[str, Any] | None) -> Case:
 
 
 def _side(
-    form: str, mine: Run, others: Mapping[str, Callable[[], Run]], seconds: float
+    form: str,
+    mine: Run,
+    others: Mapping[str, Callable[[], Run]],
+    scales: Mapping[str, float],
+    seconds: float,
 ) -> list[Beside]:
-    """Return our row and those of others for one form."""
-    right = {n: np.array(a) for n, a in mine.numbers(mine.call()).items()} if others else {}
+    """Return our row and those of others for one form; a form too large for memory has no time."""
+    try:
+        right = mine.numbers(mine.call())
+    except TooLargeError as error:
+        return [Beside(form, OURS, reason=_said(error))]
     runs: dict[str, Run] = {}
     apart: dict[str, float] = {}
     failed = []
@@ -143,7 +165,8 @@ def _side(
         except Exception as error:  # noqa: BLE001 (whatever a tool raises is its reason)
             failed.append(Beside(form, name, reason=_said(error)))
             continue
-        runs[name], apart[name] = run, _agreed(right, found, form, name)
+        runs[name], apart[name] = run, difference(right, found, scales)
+        _require_near(apart[name], form, name)
     times = side_by_side(mine.call, *(run.call for run in runs.values()), seconds=seconds)
     rows = [Beside(form, OURS, times[0])]
     for name, taken in zip(runs, times[1:], strict=True):
@@ -153,17 +176,16 @@ def _side(
 
 def _said(error: Exception) -> str:
     """Return the reason why a tool cannot do something, in one line."""
-    lines = str(error).strip().splitlines() or [""]
-    if isinstance(error, (CodegenError, TooLargeError)):
-        return lines[0]
-    return f"{type(error).__name__}: {lines[0]}".removesuffix(": ")
+    line = (str(error).strip().splitlines() or [""])[0]
+    if not isinstance(error, (CodegenError, TooLargeError)):
+        line = f"{type(error).__name__}: {line}".removesuffix(": ")
+    return shorten(line, 160, placeholder=" ...")
 
 
-def _agreed(right: Arrays, found: Arrays, form: str, name: str) -> float:
-    """Return how far a tool's result is from ours; raise ValidationError if that is too far."""
-    apart = difference(right, found)
+def _require_near(apart: float, form: str, name: str) -> None:
+    """Raise ValidationError if a tool's result is too far from ours."""
     if apart <= NEAR:
-        return apart
+        return
     raise ValidationError(
         f"{form}: {name} differs from symgrad by {apart:.2g} of the largest entry, "
         f"{NEAR:g} is allowed: nothing was timed",

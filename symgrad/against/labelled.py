@@ -22,7 +22,7 @@ Axes = tuple[Index, ...]
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """An array of a tool, or a plain number without axes; `static` ones are numpy's, of integers."""
+    """An array of a tool, or a plain number without axes; `static`: numpy's integers or masks."""
 
     value: Any
     axes: Axes = ()
@@ -60,7 +60,9 @@ class Algebra:
             return one.value
         return one.value[tuple(slice(None) if i in one.axes else None for i in layout)]
 
-    def together(self, parts: Sequence[Labelled], layout: Sequence[Index]) -> tuple[Axes, list[Any]]:
+    def together(
+        self, parts: Sequence[Labelled], layout: Sequence[Index]
+    ) -> tuple[Axes, list[Any]]:
         """Return the axes that any part has, in the order of a layout, and all parts over them."""
         axes = tuple(i for i in layout if any(i in part.axes for part in parts))
         return axes, [self.aligned(part, axes) for part in parts]
@@ -119,10 +121,14 @@ class Algebra:
         self, left: Labelled, right: Labelled, summed: Sequence[Index], layout: Axes
     ) -> Labelled:
         """Return a sum of products of two arrays as numpy's product of (stacks of) matrices."""
-        alone = [[i for i in summed if i in a.axes and i not in b.axes]
-                 for a, b in ((left, right), (right, left))]
-        left, right = (self.contracted([a], gone, a.axes) if gone else a
-                       for a, gone in zip((left, right), alone, strict=True))
+        alone = [
+            [i for i in summed if i in a.axes and i not in b.axes]
+            for a, b in ((left, right), (right, left))
+        ]
+        left, right = (
+            self.contracted([a], gone, a.axes) if gone else a
+            for a, gone in zip((left, right), alone, strict=True)
+        )
         inner = [i for i in summed if i in left.axes and i in right.axes]
         stack = [i for i in layout if i in left.axes and i in right.axes]
         rows = [i for i in layout if i in left.axes and i not in stack]

@@ -116,7 +116,7 @@ class Reading:
                 index = next(iter(moving))
                 end = offset + self.size(index)
                 alone = len(moving) == 1 and sum(index in one for one in used) == 1
-                if alone and moving[index] == 1 and 0 <= offset and end <= length:
+                if alone and moving[index] == 1 and offset >= 0 and end <= length:
                     plain.append(slice(None) if end - offset == length else slice(offset, end))
                     labels.append(index)
                     continue
@@ -139,6 +139,10 @@ class Reading:
         axes = tuple(i for i in layout if any(i in one.axes for one in gathered))
         places = tuple(self.algebra.aligned(self.dynamic(one), axes) for one in gathered)
         kept = tuple(i for i in labels if i is not None)
+        if (
+            not axes
+        ):  # of a number that is data torch's vmap makes no index, of a list of one it does
+            return Labelled(array[tuple(one[None] for one in places)][0], kept)
         return Labelled(array[places], (*axes, *kept))
 
     def unfinished(

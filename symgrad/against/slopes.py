@@ -16,7 +16,7 @@ import numpy as np
 import sympy
 
 from symgrad.errors import CodegenError
-from symgrad.functions.slope import sympy_slope, symbols_of
+from symgrad.functions.slope import symbols_of, sympy_slope
 from symgrad.functions.table import FUNCTIONS
 
 Array = Any
@@ -29,10 +29,7 @@ def slope(name: str, order: tuple[int, ...], has: Any) -> tuple[bool, Callable[.
         raise CodegenError(f"the function {name} is not translated")
     entry, symbols = FUNCTIONS[name], symbols_of(name)
     from_value = entry.from_value if order[0] == 1 and sum(order) == 1 else None
-    if from_value is None:
-        formula = sympy_slope(name, order)
-    else:
-        formula = from_value(VALUE, *symbols)
+    formula = sympy_slope(name, order) if from_value is None else from_value(VALUE, *symbols)
 
     def of(y: Array, *args: Array) -> Array:
         given = {**dict(zip(symbols, args, strict=False)), VALUE: y}
@@ -53,6 +50,8 @@ def evaluated(formula: Any, given: Mapping[Any, Array], has: Any) -> Array:
     if isinstance(formula, sympy.Piecewise):
         return _cases(formula, given, has)
     kind = type(formula)
+    if kind is sympy.polygamma:
+        return has.polygamma(int(formula.args[0]), evaluated(formula.args[1], given, has))
     if kind not in NODES and kind.__name__ not in NAMES:
         raise CodegenError(f"a slope has {kind.__name__}, which is not translated")
     args = [evaluated(arg, given, has) for arg in formula.args]
@@ -93,7 +92,10 @@ NODES: Mapping[Any, Callable[[list[Array]], Array]] = MappingProxyType(
 NAMES: Mapping[str, str] = MappingProxyType(
     {
         **{n: n for n in "exp log sin cos tan sinh cosh tanh erf erfc gamma sign floor".split()},
-        **{"Abs": "abs", "loggamma": "lgamma", "ceiling": "ceil", "atan2": "arctan2"},
+        "Abs": "abs",
+        "loggamma": "lgamma",
+        "ceiling": "ceil",
+        "atan2": "arctan2",
         **{f"a{n}": f"arc{n}" for n in "sin cos tan sinh cosh tanh".split()},
     }
 )

@@ -105,6 +105,7 @@ def _numpy() -> Tool:
         gamma=of_scipy("gamma"),
         lgamma=of_scipy("gammaln"),
         digamma=of_scipy("digamma"),
+        polygamma=of_scipy("polygamma"),
         transpose=np.transpose,
         reshape=np.reshape,
         stack=np.stack,
