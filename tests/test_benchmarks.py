@@ -245,3 +245,30 @@ def test_a_missed_target_and_a_failed_peer_are_seen_in_the_table():
     assert "missed" in text.getvalue()
     assert "skipped: torch.compile x: broke" in text.getvalue()
     assert "removed from the environment of this process: OPENBLAS_CORETYPE" in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    "compact, factors, met", [(1.5, 2.5, True), (2.5, 1.5, True), (1.5, 1.6, False)]
+)
+def test_the_better_of_compact_and_factors_is_judged_and_both_are_said(compact, factors, met):
+    (workload,) = chosen(["W1a"])
+    quantity = workload.quantities[-1]
+    (aim,) = quantity.targets
+
+    def rows(name, times):
+        keys = ("W1a", name)
+        return [peers.Row(*keys, OURS, 1e-3, 1.0), peers.Row(*keys, YARDSTICK, times / 1e3, times)]
+
+    before = {aim.either: rows(aim.either, compact)}
+    found = peers.judged(workload, quantity, aim, rows(quantity.name, factors), before)
+    assert found.met is met
+    assert found.quantity == "compact into out= or factors"
+    assert f"{compact:g} x" in found.measured and f"{factors:g} x" in found.measured
+
+
+def test_compact_and_factors_are_judged_where_the_table_asks_for_it():
+    for name in ("W1a", "W1c", "W2"):
+        (workload,) = chosen([name])
+        assert {q.form for q in workload.quantities} == {"dense", "compact", "factors"}
+        (aim,) = workload.quantities[-1].targets
+        assert aim == Target(YARDSTICK, 1 / 0.6, either="compact into out=")
