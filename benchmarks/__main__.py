@@ -1,10 +1,13 @@
 """Measure, and print tables.
 
-python -m benchmarks [start] [derive] [mlp]     start-up, derivation, evaluation
-python -m benchmarks peers [W1a W3 ... growth]  everything beside what one could pick
+python -m benchmarks [all] [W1a W3 ... growth]  everything, then again with huge pages
+python -m benchmarks peers [W1a W3 ... growth]  once: everything beside what one could pick
     --json FILE   all numbers     --plot FILE   a figure (needs matplotlib)
-    --huge        huge pages for large arrays   --quick       sizes of a few, to see that it runs
+    --huge        (peers) huge pages for large arrays
+    --quick       sizes of a few, to see that it runs
     --seconds S   for each peer of each quantity
+python -m benchmarks [start] [derive] [mlp]     start-up, derivation, evaluation; all of them
+                                                belong to `all` without names too
 Peers that are not installed are named and skipped; results are compared before they are timed.
 """
 
@@ -16,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -32,39 +36,84 @@ SERIES = ("growth", "float32", "start")
 
 
 def main(arguments: list[str]) -> None:
-    """Run the chosen groups, all without a choice; or the peers."""
+    """Run everything, or the peers, or the chosen groups."""
     if arguments[:1] == ["peers"]:
         peers(arguments)
         return
-    groups: dict[str, Callable[[], list[tuple[str, str, str]]]] = {
-        "start": start,
-        "derive": derivations,
-        "mlp": mlp,
-    }
-    parser = argparse.ArgumentParser(prog="benchmarks", description="or: peers (peers --help)")
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(groups))
-    chosen = parser.parse_args(arguments).groups or list(groups)
-    if unknown := [name for name in chosen if name not in groups]:
-        parser.error(f"no group is called {unknown[0]!r}; there are {', '.join(groups)}, peers")
+    if not arguments or arguments[0] == "all" or arguments[0].startswith("--"):
+        all_of_it(arguments[arguments[:1] == ["all"] :])
+        return
+    parser = argparse.ArgumentParser(
+        prog="benchmarks", description="or: all, peers (all --help, peers --help)"
+    )
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
+    chosen = parser.parse_args(arguments).groups
+    if unknown := [name for name in chosen if name not in GROUPS]:
+        known = ", ".join((*GROUPS, "all", "peers"))
+        parser.error(f"no group is called {unknown[0]!r}; there are {known}")
+    in_groups(chosen)
+
+
+def in_groups(names: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Measure groups, print them as one table, and return its rows."""
     table = Table("measured", "value", "aim")
-    for name in chosen:
-        for row in groups[name]():
-            table.add_row(*row)
+    rows = [row for name in names for row in GROUPS[name]()]
+    for row in rows:
+        table.add_row(*row)
     Console(width=110).print(table)
+    return rows
 
 
-def peers(arguments: list[str]) -> None:
-    """Measure workloads beside their peers, in a process with the variables that belong to it."""
-    parser = argparse.ArgumentParser(prog="benchmarks peers")
+def options_of(program: str) -> argparse.ArgumentParser:
+    """Return a parser of the options that `all` and `peers` share."""
+    parser = argparse.ArgumentParser(
+        prog=f"benchmarks {program}",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("names", nargs="*", help=f"W1a, W3, W1 (a to c), ..., {', '.join(SERIES)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw ratios and curves there")
     parser.add_argument("--quick", action="store_true", help="sizes of a few")
-    parser.add_argument("--huge", action="store_true", help="huge pages for large arrays")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each peer (default: 1)")
-    given = parser.parse_args(arguments[1:])
+    return parser
+
+
+def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """Return the options; a plot that cannot be drawn is refused before anything is measured."""
+    given = parser.parse_args(arguments)
     if given.plot and not find_spec("matplotlib"):
         parser.error('--plot needs matplotlib: pip install "symgrad[plot]"')
+    return given
+
+
+def all_of_it(arguments: list[str]) -> None:
+    """Measure everything, or what is named, by default and with huge pages, in two processes."""
+    from benchmarks import output
+    from benchmarks.everything import everything, settled
+
+    given = parsed(options_of("all"), arguments)
+    quick = ["--quick"] if given.quick else []
+    reports = everything([*given.names, *quick, "--seconds", str(given.seconds)])
+    found = {name: output.plain(one) for name, one in reports.items()}
+    verdicts = settled(reports)
+    last = replace(next(iter(reports.values())), verdicts=tuple(verdicts))
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(output.targets(last, "targets, each measured as it asks"))
+    found["targets"] = [asdict(one) for one in verdicts]
+    if not given.names and not given.quick:
+        found["groups"] = in_groups(GROUPS)
+    if given.json:
+        output.written(found, given.json)
+    if given.plot:
+        output.plotted(reports, given.plot)
+
+
+def peers(arguments: list[str]) -> None:
+    """Measure workloads beside their peers, in a process with the variables that belong to it."""
+    parser = options_of("peers")
+    parser.add_argument("--huge", action="store_true", help="huge pages for large arrays")
+    given = parsed(parser, arguments[1:])
     start_again(arguments, huge=given.huge)
     report(parser, given)
 
@@ -100,9 +149,9 @@ def report(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     made = output.Report(facts(), limits, *parts, quick=given.quick)
     output.printed(made, Console(width=None if sys.stdout.isatty() else 160))
     if given.json:
-        output.written(made, given.json)
+        output.written(output.plain(made), given.json)
     if given.plot:
-        output.plotted(made, given.plot)
+        output.plotted({"": made}, given.plot)
 
 
 LEAST = """import numba
@@ -232,6 +281,12 @@ def mlp() -> list[tuple[str, str, str]]:
         ("vmap(jacrev) / dense with out=", f"{theirs / filled:.1f}", ">= 3"),
     ]
 
+
+GROUPS: dict[str, Callable[[], list[tuple[str, str, str]]]] = {
+    "start": start,
+    "derive": derivations,
+    "mlp": mlp,
+}
 
 if __name__ == "__main__":
     main(sys.argv[1:])

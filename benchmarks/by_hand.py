@@ -52,14 +52,31 @@ def dense_layer(setting: Setting) -> Run:
 
 
 def dense_layer_compact(setting: Setting) -> Run:
-    """What of dY/dW is not zero, `[b, m, n]`."""
+    """What of dY/dW is not zero, `[b, m, n]`, into an array."""
     x, W, b = (setting.arrays[n] for n in ("x", "W", "b"))
+    out = np.empty((len(x), *W.shape), x.dtype)
 
     def run() -> np.ndarray:
         slope = SLOPES["tanh"](np.tanh(x @ W.T + b))
-        return slope[:, :, None] * x[:, None, :]
+        return np.multiply(slope[:, :, None], x[:, None, :], out=out)
 
     return Run(run, lambda found: {"W": found})
+
+
+def dense_layer_factors(setting: Setting) -> Run:
+    """The two factors of dY/dW, slopes and inputs; they are multiplied for the comparison only."""
+    x, W, b = (setting.arrays[n] for n in ("x", "W", "b"))
+
+    def run() -> tuple[np.ndarray, np.ndarray]:
+        return SLOPES["tanh"](np.tanh(x @ W.T + b)), x
+
+    def numbers(found: tuple[np.ndarray, np.ndarray]) -> Arrays:
+        slope, h = found
+        out = np.empty((*slope.shape, *W.shape), x.dtype)
+        on_diagonal(out, "biik->bik")[...] = slope[:, :, None] * h[:, None, :]
+        return {"W": out}
+
+    return Run(run, numbers)
 
 
 # ------------------------------------------------------------ networks, from their factors

@@ -39,12 +39,13 @@ def dense(setting: Setting, quantity: Quantity) -> Run:
 
 
 def compact(setting: Setting, quantity: Quantity) -> Run:
-    """Return what is not zero by structure."""
+    """Return what is not zero by structure; of one parameter in an array that is there."""
     jac, arrays = setting.compiled, tuple(setting.arrays.values())
     if len(setting.selected) == 1:
         (name,) = setting.selected
         form = getattr(jac, f"jac_{name}_compact")
-        return Run(lambda: form(*arrays), lambda found: {name: found})
+        out = np.full_like(form(*arrays), np.nan)
+        return Run(lambda: form(*arrays, out=out), lambda found: {name: found})
 
     def run() -> Arrays:
         J = jac.jacobian(*arrays)
@@ -56,12 +57,25 @@ def compact(setting: Setting, quantity: Quantity) -> Run:
 def factors(setting: Setting, quantity: Quantity) -> Run:
     """Return the factors of all Jacobians; they are multiplied for the comparison only."""
     jac, arrays = setting.compiled, tuple(setting.arrays.values())
+    if len(setting.selected) == 1 and setting.batched:
+        (name,) = setting.selected
+        form = getattr(jac, f"jac_{name}_factors")
+        return Run(lambda: form(*arrays), lambda found: {name: rebuilt(setting, name, found)})
 
     def run() -> Any:
         J = jac.jacobian(*arrays)
         return J, {n: J[n].factors() for n in J}
 
     return Run(run, lambda found: {n: block.dense() for n, block in found[0].items()})
+
+
+def rebuilt(setting: Setting, name: str, found: Arrays) -> np.ndarray:
+    """Return the dense array that factors stand for, of those that a structured Jacobian has."""
+    block = setting.compiled.jacobian(*setting.arrays.values())[name]
+    right = block.factors()
+    if found.keys() != right.keys() or any(not np.array_equal(found[n], right[n]) for n in right):
+        raise ArithmeticError(f"jac_{name}_factors and jacobian have other factors")
+    return block.dense()
 
 
 def gradient(setting: Setting, quantity: Quantity) -> Run:

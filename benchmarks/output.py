@@ -79,9 +79,9 @@ def times(report: Report) -> Table:
     return table
 
 
-def targets(report: Report) -> Table:
+def targets(report: Report, title: str = "targets") -> Table:
     """Return a row for each target: met, missed, or not measured."""
-    table = Table("workload", "quantity", "asked", "measured", "", "remark", title="targets")
+    table = Table("workload", "quantity", "asked", "measured", "", "remark", title=title)
     words = {True: "met", False: "missed", None: "not measured"}
     for one in report.verdicts:
         word = one.remark if one.remark == "reported" else words[one.met]
@@ -104,31 +104,62 @@ def curves(report: Report) -> Table:
     return table
 
 
-def written(report: Report, path: Path) -> None:
-    """Write everything as JSON."""
+def plain(report: Report) -> dict[str, Any]:
+    """Return everything as values that JSON holds."""
     found = asdict(report)
     found["absent"] = absences(report.rows)
     for one, curve in zip(found["curves"], report.curves, strict=True):
         one["crossover"] = curve.crossover
+    return found
+
+
+def loaded(found: Mapping[str, Any]) -> Report:
+    """Return a report of what `plain` made of it."""
+    rows = tuple(Row(**one) for one in found["rows"])
+    verdicts = tuple(Verdict(**one) for one in found["verdicts"])
+    curves = tuple(
+        Curve(**{n: tuple(v) if isinstance(v, list) else v for n, v in one.items()
+                 if n != "crossover"})
+        for one in found["curves"]
+    )
+    parts = (rows, verdicts, curves)
+    return Report(found["machine"], found["limits"], *parts, quick=found["quick"])
+
+
+def written(found: Mapping[str, Any], path: Path) -> None:
+    """Write what was found as JSON."""
     path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def plotted(report: Report, path: Path) -> None:
-    """Draw ratios of all peers, and curves, into a file. Needs matplotlib."""
+def plotted(reports: Mapping[str, Report], path: Path) -> None:
+    """Draw ratios of all peers, and curves, of one report or several, into a file.
+
+    Needs matplotlib.
+    """
     from matplotlib.figure import Figure
 
-    drawn = len(report.curves)
-    figure = Figure(figsize=(14, 5 + 3 * ((drawn + 3) // 4)), layout="constrained")
-    grid = figure.add_gridspec(1 + (drawn + 3) // 4, 4)
+    heights = [5 + 3 * ((len(one.curves) + 3) // 4) for one in reports.values()]
+    figure = Figure(figsize=(14, sum(heights)), layout="constrained")
+    parts = figure.subfigures(len(reports), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for part, (name, report) in zip(parts, reports.items(), strict=True):
+        if len(reports) > 1:
+            part.suptitle(name)
+        drawn(part, report)
+    figure.savefig(path)
+
+
+def drawn(figure: Any, report: Report) -> None:
+    """Draw one report into a figure or a part of one."""
+    lines = (len(report.curves) + 3) // 4
+    grid = figure.add_gridspec(1 + lines, 4)
     ratios(figure.add_subplot(grid[0, :]), report)
     for place, one in enumerate(report.curves):
         axes = figure.add_subplot(grid[1 + place // 4, place % 4])
         axes.loglog(one.at, one.ours, "o-", label=f"symgrad, exponent {one.exponent:.2f}")
         if one.yardstick:
             axes.loglog(one.at, one.yardstick, "s--", label="torch forward + backward")
-        axes.set(title=one.name, xlabel=one.size, ylabel="seconds")
+        axes.set(title=f"{one.name}\n{one.crossover}", xlabel=one.size, ylabel="seconds")
         axes.legend(fontsize="x-small")
-    figure.savefig(path)
 
 
 def ratios(axes: Any, report: Report) -> None:

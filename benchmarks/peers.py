@@ -6,8 +6,8 @@ A disagreement is an error. A peer that is not there is named, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -87,10 +87,12 @@ def measure(
     for workload in workloads:
         told(f"{workload.name}: {workload.title}")
         placed = setting(workload, quick=quick)
+        before: dict[str, list[Row]] = {}
         for quantity in workload.quantities:
             found = side(placed, quantity, quick=quick, seconds=seconds)
             rows += found
-            verdicts += [judged(workload, quantity, aim, found) for aim in quantity.targets]
+            verdicts += [judged(workload, quantity, aim, found, before) for aim in quantity.targets]
+            before[quantity.name] = found
     return rows, verdicts
 
 
@@ -198,8 +200,24 @@ def difference(right: Arrays, found: Arrays, where: str) -> float:
 # ------------------------------------------------------------ targets
 
 
-def judged(workload: Workload, quantity: Quantity, aim: Target, rows: list[Row]) -> Verdict:
-    """Return whether a target is met."""
+def judged(
+    workload: Workload,
+    quantity: Quantity,
+    aim: Target,
+    rows: list[Row],
+    before: Mapping[str, list[Row]] | None = None,
+) -> Verdict:
+    """Return whether a target is met; `before` are the rows of quantities of the workload so far.
+
+    Of two quantities the better is judged, each by the peer that was timed beside it.
+    """
+    if aim.either:
+        alone = replace(aim, either="")
+        pair = [judged(workload, replace(quantity, name=name), alone, own)
+                for name, own in ((aim.either, (before or {})[aim.either]), (quantity.name, rows))]
+        best = next((one for one in pair if one.met), pair[-1])
+        told = f"{aim.either}: {pair[0].measured}; {quantity.name}: {pair[1].measured}"
+        return replace(best, quantity=f"{aim.either} or {quantity.name}", measured=told)
     keys = (workload.name, quantity.name)
     if not aim.against:
         taken = rows[0].seconds or 0.0

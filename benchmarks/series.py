@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.frameworks import yardstick
 from benchmarks.layers import DENSE
-from benchmarks.ours import dense, factors
-from benchmarks.peers import Verdict
+from benchmarks.ours import dense, factors, gradient
+from benchmarks.peers import NEAR, Disagreement, Verdict, difference
 from benchmarks.samples import LSTM, dense_layer, lstm
 from benchmarks.timing import side_by_side
 from benchmarks.workload import YARDSTICK, Quantity, Run, Setting, Workload, setting
@@ -139,7 +139,12 @@ def point(placed: Setting, quantity: Quantity, seconds: float) -> list[float]:
     form = {"factors": factors, "dense": dense}[quantity.form]
     runs: list[Run] = [form(placed, quantity)]
     if find_spec("torch"):
-        runs.append(yardstick(placed)[YARDSTICK])
+        theirs, mine = yardstick(placed)[YARDSTICK], gradient(placed, quantity)
+        where = f"{placed.workload.title}, {YARDSTICK}"
+        apart = difference(mine.numbers(mine.call()), theirs.numbers(theirs.call()), where)
+        if not apart <= NEAR[placed.workload.dtype]:
+            raise Disagreement(f"{where} differs from ours by {apart:.2g}")
+        runs.append(theirs)
     return side_by_side(*(run.call for run in runs), seconds=seconds)
 
 

@@ -39,12 +39,14 @@ class Run:
 class Target:
     """How many times faster than `against` something must be; `huge`: with huge pages.
 
-    `against` is a peer, the best of several (FRAMEWORK), or "" for a time in seconds.
+    `against` is a peer, the best of several (FRAMEWORK), or "" for a time in seconds. With `either`
+    the better of this quantity and of that one, which stands before it, is judged.
     """
 
     against: str
     times: float
     huge: bool = False
+    either: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,15 +57,24 @@ THREE = Network("tanh", (("W1", "b1"), ("W2", "b2"), ("W3", "b3")))
 TWO = Network("sigmoid", (("W1", "b1"), ("W2", "b2")))
 
 
+COMPACT = "compact into out="
+
+
+def without_zeros(least: float) -> tuple[Quantity, ...]:
+    """Return what is not zero of dY/dW, compact and in factors: the better of both is judged."""
+    aim = (Target(YARDSTICK, 1 / least, either=COMPACT),) if least else ()
+    return (
+        Quantity(COMPACT, "compact", by_hand.dense_layer_compact),
+        Quantity("factors", "factors", by_hand.dense_layer_factors, aim),
+    )
+
+
 def one_layer(
     name: str, sizes: dict[str, int], dense: tuple[Target, ...], least: float
 ) -> Workload:
-    """Return dY/dW of a dense layer at a size: dense and compact."""
-    compact = (Target(YARDSTICK, 1 / least),) if least else ()
-    quantities = (
-        Quantity("dense into out=", "dense", by_hand.dense_layer, dense, limited=True),
-        Quantity("compact", "compact", by_hand.dense_layer_compact, compact),
-    )
+    """Return dY/dW of a dense layer at a size: dense, and compact or in factors."""
+    asked = Quantity("dense into out=", "dense", by_hand.dense_layer, dense, limited=True)
+    quantities = (asked, *without_zeros(least))
     title = f"dY/dW of tanh(W x + b), b={sizes['B']}, {sizes['n']} -> {sizes['m']}"
     return Workload(name, title, DENSE, sizes, dense_layer, quantities, wrt=("W",), network=ONE)
 
@@ -117,7 +126,7 @@ W2 = Workload(
             limited=True,
         ),
         Quantity("dense into out=", "dense", by_hand.dense_layer, (Target(FRAMEWORK, 1.2),)),
-        Quantity("compact", "compact", by_hand.dense_layer_compact, (Target(YARDSTICK, 1 / 0.6),)),
+        *without_zeros(0.6),
     ),
     wrt=("W",),
     network=ONE,

@@ -21,13 +21,16 @@ from symgrad.compiled import Compiled
 from symgrad.errors import ShapeError, TooLargeError
 from symgrad.memory import within_memory
 from symgrad.options import open_sizes, sizes_of, whole
-from symgrad.proof.sample import dim_names, sample
+from symgrad.proof.sample import Kind, dim_names, sample
 from symgrad.select import Wrt
 from symgrad.syntax import Layer
 from symgrad.units import in_bytes
 
 LEAST = 5
 """Calls of a form that are timed at least."""
+
+BLOCK = 0.02
+"""Seconds that one thing is called in a row before the next has its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,49 @@ def bench(
 
     The kernels are compiled first and not checked. Raises ShapeError if a dim has no size.
     """
+    found = placed(subject, wrt, batch=batch, dims=dims, functions=functions, seed=seed)
+    timed_forms = tuple(
+        _timing(form, call, seconds) for form, call in _calls(found.compiled, found.given)
+    )
+    return Timings(found.compiled.name, found.batch, found.shown, timed_forms)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A layer compiled, and arrays of the sizes that were given; `fixed` are compiled in."""
+
+    compiled: Compiled
+    batch: int
+    sizes: Mapping[str, int]
+    fixed: Mapping[str, str]
+    arrays: dict[str, Any]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arrays that calls pass: all without a default."""
+        program = self.compiled.forms.program
+        return {a.name: self.arrays[a.name] for a in program.arrays if a.default is None}
+
+    @property
+    def shown(self) -> tuple[tuple[str, int], ...]:
+        """Names and sizes of the dims."""
+        return tuple((name, self.sizes[name]) for name in dim_names(self.compiled.forms.program))
+
+
+def placed(
+    subject: Layer | str,
+    wrt: Wrt,
+    *,
+    batch: int,
+    dims: Mapping[str, Any] | None,
+    functions: Mapping[str, Any] | None,
+    seed: int,
+    kind: Kind = "normal",
+) -> Placed:
+    """Return a layer compiled, not checked, with random arrays inside its domains, see `sample`.
+
+    Raises ShapeError if a dim has no size.
+    """
     batch = whole(batch, "batch", 1)
     read = api.layer(subject)
     given = sizes_of(dims, read)
@@ -92,13 +138,8 @@ def bench(
             f"{compiled.name}: no size is given for {', '.join(missing)}",
             hint=f"give all of them: --dim {missing[0]}=64, or dims={{{missing[0]!r}: 64}}",
         )
-    arrays = sample(program, seed, sizes, batch)
-    given_arrays = {a.name: arrays[a.name] for a in program.arrays if a.default is None}
-    timed_forms = tuple(
-        _timing(form, call, seconds) for form, call in _calls(compiled, given_arrays)
-    )
-    shown = tuple((name, sizes[name]) for name in names)
-    return Timings(compiled.name, batch, shown, timed_forms)
+    arrays = sample(program, seed, sizes, batch, kind)
+    return Placed(compiled, batch, sizes, fixed, arrays)
 
 
 def _calls(jac: Compiled, arrays: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -163,6 +204,31 @@ def timed(call: Callable[[], object], seconds: float = 1.0) -> float:
     return median(times)
 
 
+def side_by_side(*runs: Callable[[], object], seconds: float = 0.5) -> list[float]:
+    """Return the median time of each in seconds, called in turns in blocks.
+
+    Each is called for about `seconds` in all, at least 9 times, in 3 or more blocks of at least 3
+    calls. The first third of a block is not counted: threads of the one before may still be
+    spinning. `seconds=0` calls each in one block, to see that it runs.
+    """
+    times: list[list[float]] = [[] for _ in runs]
+    blocks = []
+    for run in runs:
+        run()
+        block = min(300, int(BLOCK / max(once(run), 1e-9))) if seconds else 3
+        blocks.append(max(3, block))
+    rounds = max(3, int(seconds / BLOCK)) if seconds else 1
+    spent = [0.0] * len(runs)
+    for turn in range(rounds):
+        for place, (run, block) in enumerate(zip(runs, blocks, strict=True)):
+            if turn >= 3 and spent[place] > seconds:
+                continue
+            taken = [once(run) for _ in range(block)]
+            spent[place] += sum(taken)
+            times[place] += taken[block // 3 :]
+    return [median(counted) for counted in times]
+
+
 def once(call: Callable[[], object]) -> float:
     """Return the seconds that one call takes."""
     begin = time.perf_counter()
@@ -178,4 +244,14 @@ def in_seconds(taken: float) -> str:
     return f"{taken * 1e6:.3g} µs"
 
 
-__all__ = ["Timing", "Timings", "bench", "once", "timed"]
+__all__ = [
+    "Placed",
+    "Timing",
+    "Timings",
+    "bench",
+    "in_seconds",
+    "once",
+    "placed",
+    "side_by_side",
+    "timed",
+]

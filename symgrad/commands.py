@@ -308,7 +308,9 @@ def plan(
         print(found)
 
 
-@app.command(epilog='Example: symgrad bench "tanh(W x + b)" --batch 256 --dim n=64 --dim m=32')
+@app.command(
+    epilog="Example: symgrad bench 'tanh(W x + b)' --dim n=64 --dim m=32 --against numpy,torch,jax"
+)
 def bench(
     layer: Layer,
     batch: Annotated[int, typer.Option(min=1, help="the number of samples")] = 256,
@@ -316,20 +318,35 @@ def bench(
     functions: Functions = None,
     dims: Dims = None,
     seconds: Annotated[float, typer.Option(min=0, help="to call each form for")] = 0.5,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOOLS",
+            help="numpy, torch, jax, separated by commas: hand the layer to them as well, compare "
+            "results (exit 1 if one differs), then time all in turns; one that is not installed "
+            "is skipped",
+        ),
+    ] = None,
 ) -> None:
     """Print how long a call of each form of LAYER takes, all sizes given: medians."""
     from symgrad.bench import bench as timings
 
-    with _working("compiling and timing"):
-        found = timings(
-            _layer(layer),
-            wrt_of(wrt),
-            batch=batch,
-            dims=sizes_of(dims),
-            functions=bindings_of(functions),
-            seconds=seconds,
-        )
-    print(found)
+    options: dict[str, Any] = {
+        "batch": batch,
+        "dims": sizes_of(dims),
+        "functions": bindings_of(functions),
+        "seconds": seconds,
+    }
+    tools = names_of(against)
+    if tools is None:
+        with _working("compiling and timing"):
+            text = str(timings(_layer(layer), wrt_of(wrt), **options))
+    else:
+        from symgrad.against.compare import compare
+
+        with _working("compiling, comparing and timing"):
+            text = str(compare(_layer(layer), wrt_of(wrt), against=tools, **options))
+    print(text)
 
 
 def _layer(text: str) -> ReadLayer:

@@ -15,6 +15,7 @@ from benchmarks import __main__ as command
 from benchmarks import (
     by_backpack,
     by_casadi,
+    everything,
     frameworks,
     limits,
     machine,
@@ -245,3 +246,75 @@ def test_a_missed_target_and_a_failed_peer_are_seen_in_the_table():
     assert "missed" in text.getvalue()
     assert "skipped: torch.compile x: broke" in text.getvalue()
     assert "removed from the environment of this process: OPENBLAS_CORETYPE" in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    "compact, factors, met", [(1.5, 2.5, True), (2.5, 1.5, True), (1.5, 1.6, False)]
+)
+def test_the_better_of_compact_and_factors_is_judged_and_both_are_said(compact, factors, met):
+    (workload,) = chosen(["W1a"])
+    quantity = workload.quantities[-1]
+    (aim,) = quantity.targets
+
+    def rows(name, times):
+        keys = ("W1a", name)
+        return [peers.Row(*keys, OURS, 1e-3, 1.0), peers.Row(*keys, YARDSTICK, times / 1e3, times)]
+
+    before = {aim.either: rows(aim.either, compact)}
+    found = peers.judged(workload, quantity, aim, rows(quantity.name, factors), before)
+    assert found.met is met
+    assert found.quantity == "compact into out= or factors"
+    assert f"{compact:g} x" in found.measured and f"{factors:g} x" in found.measured
+
+
+def test_compact_and_factors_are_judged_where_the_table_asks_for_it():
+    for name in ("W1a", "W1c", "W2"):
+        (workload,) = chosen([name])
+        assert {q.form for q in workload.quantities} == {"dense", "compact", "factors"}
+        (aim,) = workload.quantities[-1].targets
+        assert aim == Target(YARDSTICK, 1 / 0.6, either="compact into out=")
+
+
+@pytest.mark.slow
+def test_one_command_runs_by_default_and_with_huge_pages_into_one_file(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    files = [tmp_path / "found.json", tmp_path / "found.png"]
+    options = ["--quick", "--json", str(files[0]), "--plot", str(files[1])]
+    command.main(["all", "tiny", "growth", *options])
+    found = json.loads(files[0].read_text(encoding="utf-8"))
+    assert found.keys() == {"default", "huge pages", "targets"}
+    assert [found[half]["machine"]["huge pages"] for half in everything.HALVES] == [False, True]
+    for half in everything.HALVES:
+        assert {row["workload"] for row in found[half]["rows"]} == {"tiny"}
+        assert len(found[half]["curves"]) == 7
+    assert len(found["targets"]) == len(found["default"]["verdicts"])
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_half_that_fails_ends_the_command_with_its_code(monkeypatch):
+    class Done:
+        returncode = 3
+
+    monkeypatch.setattr(everything.subprocess, "run", lambda *_, **__: Done)
+    with pytest.raises(SystemExit) as ended:
+        command.main([])
+    assert ended.value.code == 3
+
+
+def test_targets_that_ask_for_huge_pages_are_those_of_the_second_half():
+    def report(measured):
+        asked = ("2 x as fast as jax", "2 x as fast as jax, huge pages")
+        verdicts = tuple(peers.Verdict("W3", "dense", one, measured, True) for one in asked)
+        return output.Report({}, {}, (), verdicts)
+
+    reports = dict(zip(everything.HALVES, (report("3 x"), report("4 x")), strict=True))
+    assert [one.measured for one in everything.settled(reports)] == ["3 x", "4 x"]
+
+
+def test_a_report_is_read_again_as_it_was_written():
+    curve = series.Curve("factors", "m", (1, 2, 4), (1.0, 2.0, 4.0), (), 1.0, 1)
+    keys = ("W1a", "dense")
+    rows = (peers.Row(*keys, OURS, 1e-3, 1.0), peers.Row(*keys, "jax", reason="no"))
+    made = output.Report(machine.facts(), {"fill": 1.0}, rows, (), (curve,), quick=True)
+    assert output.loaded(json.loads(json.dumps(output.plain(made)))) == made
