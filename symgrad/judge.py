@@ -21,6 +21,7 @@ from symgrad.arguments import call_arguments
 from symgrad.derivation import Derivation
 from symgrad.emit import Source
 from symgrad.errors import ValidationError
+from symgrad.forced import each_way
 from symgrad.form import Forms
 from symgrad.judge_products import require_products
 from symgrad.judge_twice import compare_twice
@@ -103,6 +104,7 @@ class _Judged:
         _require_value(program, arrays, values)
         dense = found if several else {(program.outputs[0], k): v for k, v in found.items()}
         self.require_few(arrays, dense)
+        self.require_ways(arrays, values, dense)
         self.seen.append((arrays, (positional, keywords), values, dense))
         return dense
 
@@ -122,12 +124,33 @@ class _Judged:
                     key = name if isinstance(name, tuple) else (program.outputs[0], name)
                     _require_same(program.name, "d{}/d{}".format(*key), found, dense[key])
 
+    def require_ways(
+        self, arrays: dict[str, Any], values: Mapping[str, Any], dense: Mapping[Any, Any]
+    ) -> None:
+        """Refuse orders of products that give other results than those taken for these sizes."""
+        blocks = (*values.values(), *dense.values())
+        if not all(np.all(np.isfinite(block)) for block in blocks):
+            return
+        program, several = self.made.program, len(self.made.program.outputs) > 1
+        positional, keywords = call_arguments(program.arrays, arrays)
+        for which in each_way(self.module):
+            with np.errstate(all="ignore"):
+                made = self.module.forward(*positional, **keywords)
+                found = self.module.jacobian(*positional, **keywords)
+            for name, value in zip(program.outputs, made if several else (made,), strict=True):
+                _require_same(program.name, name, value, values[name], which)
+            for key, block in found.items():
+                pair = key if several else (program.outputs[0], key)
+                _require_same(program.name, "d{}/d{}".format(*pair), block, dense[pair], which)
+
     def require_products(self) -> None:
         """Judge products and compact forms by the first Jacobians that are finite."""
         for arrays, call, values, dense in self.seen:
             if all(np.all(np.isfinite(block)) for block in dense.values()):
                 with np.errstate(all="ignore"):
                     require_products(self.made, self.module, arrays, call, values, dense)
+                    for _ in each_way(self.module):
+                        require_products(self.made, self.module, arrays, call, values, dense)
                 return
 
 
@@ -171,8 +194,10 @@ def _require_value(
             )
 
 
-def _require_same(layer: str, title: str, found: Any, expected: Any) -> None:
-    """Refuse a Jacobian that is not that of another driver.
+def _require_same(
+    layer: str, title: str, found: Any, expected: Any, which: str = "few samples"
+) -> None:
+    """Refuse a result that is not that of another driver.
 
     Raises ValidationError naming it, its place and both numbers.
     """
@@ -181,8 +206,8 @@ def _require_same(layer: str, title: str, found: Any, expected: Any) -> None:
     if not np.all(close):
         where = tuple(int(k) for k in np.argwhere(~close)[0])
         raise ValidationError(
-            f"{layer}: {title} of few samples at {list(where)} is {found[where]:.12g}, "
-            f"of many {expected[where]:.12g}",
+            f"{layer}: {title} by {which} at {list(where)} is {found[where]:.12g}, "
+            f"otherwise {expected[where]:.12g}",
             hint="this is a fault of the generated code, not of your layer; please report it",
         )
 

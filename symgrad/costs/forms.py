@@ -33,7 +33,8 @@ class Spent:
     """What one form costs: work, the bytes it allocates, those it hands out, the most at once.
 
     The most is the largest of `peaks`. Of a recurrence in segments it is a bound. `merged`
-    are the lengths of axes that numpy copies to make one axis of several.
+    are the lengths of axes that numpy copies to make one axis of several. Not `decided` is which
+    ways are taken: then it is the cost of the first ones.
     """
 
     operations: Count
@@ -44,15 +45,26 @@ class Spent:
     exact: bool
     peak_exact: bool
     merged: frozenset[Dim]
+    decided: bool
 
 
 class Accounts:
-    """Adds up the forms of one layer for numbers of `item` bytes, each when it is asked for."""
+    """Adds up the forms of one layer for numbers of `item` bytes, each when it is asked for.
 
-    def __init__(self, forms: Forms, wrt: Sequence[str], item: int) -> None:
+    Of several ways to compute something that is counted which is taken for the sizes `known`.
+    """
+
+    def __init__(
+        self,
+        forms: Forms,
+        wrt: Sequence[str],
+        item: int,
+        known: Mapping[str, int] | None = None,
+    ) -> None:
         self.forms = forms
         self.wrt = wrt
         self.item = item
+        self.known = dict(known or {})
         self.drivers = Drivers(forms)
         self.batched = any(a.batched for a in forms.program.arrays)
         self.spans: dict[Span, None] = {}
@@ -70,7 +82,7 @@ class Accounts:
     def of(self, name: str) -> Spent:
         """Return what a form costs."""
         if name not in self._done:
-            ledger = Ledger(self.item, self.forms.program.tables)
+            ledger = Ledger(self.item, self.forms.program.tables, sizes=self.known)
             if self.forms.domain is not None and name != "pull":
                 self._alone(ledger, Order(self.forms.domain.definitions))
             self._entry(name)(ledger)
@@ -78,7 +90,7 @@ class Accounts:
             work = ledger.work
             self._done[name] = Spent(
                 work.operations, work.calls, ledger.total, ledger.live, tuple(ledger.marks),
-                ledger.total_exact, ledger.peak_exact, frozenset(ledger.merged),
+                ledger.total_exact, ledger.peak_exact, frozenset(ledger.merged), ledger.decided,
             )  # fmt: skip
         return self._done[name]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from symgrad.algebra.alternatives import alternatives, in_pairs
 from symgrad.algebra.declared import expand
 from symgrad.algebra.segments import Record, Run, Stage
 from symgrad.algebra.weights import even_out
@@ -228,6 +229,7 @@ class Drivers(Orders):
         if more is None:  # a row that is computed again in segments may lie in no whole array
             return self.planned(self.prepared(order))
         definitions = expand(order.definitions, self.forms.program.declared)
+        definitions = in_pairs(definitions, {*self.shapes(order.given), *more})
         return self.planned(replace(order, definitions=definitions), more)
 
     def prepared(self, order: Order) -> Order:
@@ -236,7 +238,7 @@ class Drivers(Orders):
         definitions = expand(order.definitions, program.declared)
         values = {d.name: d for d in program.definitions}
         known = {*self.shapes(order.given), *(d.name for d in definitions)}
-        return replace(order, definitions=even_out(definitions, values, known))
+        return replace(order, definitions=in_pairs(even_out(definitions, values, known), known))
 
     def apart(self, order: Order, wanted: Collection[str]) -> Steps:
         """Return the steps of a form; what parameters determine has functions of its own.
@@ -305,8 +307,12 @@ class Drivers(Orders):
         program, definitions = self.forms.program, order.definitions
         shapes = {**self.shapes(order.given), **(more or {})}
         lower = triangular(program.definitions)
-        schedule = plan(definitions, program.batch, order.keep, shapes, order.handed, lower)
-        shapes |= {d.name: tuple(i.dim for i in d.indices) for d in definitions}
+        ways = alternatives(definitions, shapes)
+        everything = [d for found in ways.values() for way in found for d in way.definitions]
+        shapes |= {d.name: tuple(i.dim for i in d.indices) for d in (*everything, *definitions)}
+        schedule = plan(
+            definitions, program.batch, order.keep, shapes, order.handed, lower, ways=ways
+        )
         return schedule, shapes
 
     # ------------------------------------------------------------ parts of drivers

@@ -127,7 +127,7 @@ def write_kernel(
 RESERVED = frozenset(
     "np math os warnings numba range abs max min float int bool len tuple type arrays sizes dtype "
     "v t tangents until single out copied total largest value best shift scale ratio product b_ "
-    "found only loops sums inline forward jacobian vjp jvp pullback print number stream clear"
+    "found only loops sums inline forward jacobian vjp jvp pullback print number stream clear way"
     .split()
 )
 """Words of generated code that arrays must not be called in drivers and kernels."""
