@@ -35,6 +35,7 @@ IMPORTS = {
     "contextvars": "import contextvars",
     "math": "import math",
     "os": "import os",
+    "sys": "import sys",
     "threading": "import threading",
     "warnings": "import warnings",
     "deque": "from collections import deque",

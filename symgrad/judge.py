@@ -22,7 +22,7 @@ from symgrad.derivation import Derivation
 from symgrad.emit import Source
 from symgrad.errors import ValidationError
 from symgrad.forced import each_way
-from symgrad.form import Forms
+from symgrad.form import Forms, Structured
 from symgrad.judge_products import require_products
 from symgrad.judge_twice import compare_twice
 from symgrad.program import Program
@@ -103,28 +103,41 @@ class _Judged:
         values = dict(zip(program.outputs, value if several else (value,), strict=True))
         _require_value(program, arrays, values)
         dense = found if several else {(program.outputs[0], k): v for k, v in found.items()}
-        self.require_few(arrays, dense)
-        self.require_ways(arrays, values, dense)
+        self.require_ways(arrays, dense)
+        self.require_orders(arrays, values, dense)
         self.seen.append((arrays, (positional, keywords), values, dense))
         return dense
 
-    def require_few(self, arrays: dict[str, Any], dense: Mapping[tuple[str, str], Any]) -> None:
-        """Refuse drivers for few samples whose Jacobians are not those of all others."""
+    def require_ways(self, arrays: dict[str, Any], dense: Mapping[tuple[str, str], Any]) -> None:
+        """Refuse drivers of dense Jacobians that do not agree: which one runs depends on the call.
+
+        Those for few samples, those of one Jacobian alone, and those of structured Jacobians.
+        """
         program, module = self.made.program, self.module
         given = [arrays.get(a.name, a.default) for a in program.arrays]
         with np.errstate(all="ignore"):
-            door = module._door(*given)
+            *call, single = module._door(*given)
+            every: list[tuple[str, Any]] = [("_dense", module._sweep(*call))]
+            if hasattr(module, "_sweep_dense"):
+                every.append(("_direct", module._sweep_dense(*call)))
             for structured in self.made.structured:
+                key, title = _key(structured), structured.title
+                for kind, v in every:
+                    driver = getattr(module, f"{kind}_{structured.key}", None)
+                    if driver is not None:
+                        found = driver(*call, v, single, None)
+                        _require_same(program.name, title, found, dense[key])
                 driver = getattr(module, f"_few_{structured.key}", None)
                 if driver is not None:
-                    key = (structured.jacobian.output, structured.jacobian.parameter)
-                    _require_same(program.name, structured.title, driver(*door, None), dense[key])
+                    found = driver(*call, single, None)
+                    _require_same(program.name, f"{title} of few samples", found, dense[key])
             if hasattr(module, "_few"):
-                for name, found in module._few(*door, {}).items():
+                for name, found in module._few(*call, single, {}).items():
                     key = name if isinstance(name, tuple) else (program.outputs[0], name)
-                    _require_same(program.name, "d{}/d{}".format(*key), found, dense[key])
+                    title = "d{}/d{} of few samples".format(*key)
+                    _require_same(program.name, title, found, dense[key])
 
-    def require_ways(
+    def require_orders(
         self, arrays: dict[str, Any], values: Mapping[str, Any], dense: Mapping[Any, Any]
     ) -> None:
         """Refuse orders of products that give other results than those taken for these sizes."""
@@ -138,10 +151,12 @@ class _Judged:
                 made = self.module.forward(*positional, **keywords)
                 found = self.module.jacobian(*positional, **keywords)
             for name, value in zip(program.outputs, made if several else (made,), strict=True):
-                _require_same(program.name, name, value, values[name], which)
+                _require_same(program.name, f"{name} by {which}", value, values[name])
             for key, block in found.items():
                 pair = key if several else (program.outputs[0], key)
-                _require_same(program.name, "d{}/d{}".format(*pair), block, dense[pair], which)
+                title = "d{}/d{} by {}".format(*pair, which)
+                _require_same(program.name, title, block, dense[pair])
+            self.require_ways(arrays, dense)
 
     def require_products(self) -> None:
         """Judge products and compact forms by the first Jacobians that are finite."""
@@ -194,10 +209,8 @@ def _require_value(
             )
 
 
-def _require_same(
-    layer: str, title: str, found: Any, expected: Any, which: str = "few samples"
-) -> None:
-    """Refuse a result that is not that of another driver.
+def _require_same(layer: str, title: str, found: Any, expected: Any) -> None:
+    """Refuse a Jacobian that is not that of another driver.
 
     Raises ValidationError naming it, its place and both numbers.
     """
@@ -206,10 +219,14 @@ def _require_same(
     if not np.all(close):
         where = tuple(int(k) for k in np.argwhere(~close)[0])
         raise ValidationError(
-            f"{layer}: {title} by {which} at {list(where)} is {found[where]:.12g}, "
-            f"otherwise {expected[where]:.12g}",
+            f"{layer}: {title} at {list(where)} is {found[where]:.12g} by one driver, "
+            f"{expected[where]:.12g} by another",
             hint="this is a fault of the generated code, not of your layer; please report it",
         )
+
+
+def _key(structured: Structured) -> tuple[str, str]:
+    return structured.jacobian.output, structured.jacobian.parameter
 
 
 def write_report(file: Path, report: Report) -> None:

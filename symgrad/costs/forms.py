@@ -16,6 +16,7 @@ from symgrad.costs.spans import Span
 from symgrad.costs.steps import Ledger, Runner, walk_segments
 from symgrad.dims import ZERO, Dim
 from symgrad.form import Form, Forms, Structured
+from symgrad.generation.direct import together
 from symgrad.generation.drivers import Drivers, Shapes
 from symgrad.generation.drivers_twice import of_form, of_sweep_twice
 from symgrad.generation.order import Order
@@ -111,7 +112,10 @@ class Accounts:
         }
         for form, (parameter, kind) in form_names(self.forms, self.wrt).items():
             blocks = [s for s in self.forms.structured if s.pair == parameter]
-            table[form] = self._of_blocks(blocks, self.drivers.of_sweep(), kind)
+            if kind == "dense" and self.drivers.direct:
+                table[form] = self._straight(blocks, joint=False)
+            else:
+                table[form] = self._of_blocks(blocks, self.drivers.of_sweep(), kind)
         return table[name] if name in table else self._entry_twice(name)
 
     def _entry_twice(self, name: str) -> Callable[[Ledger], None]:
@@ -154,7 +158,7 @@ class Accounts:
     ) -> None:
         """Note dense or compact derivatives, one an output."""
         before, several = ledger.live, len({s.pair for s in blocks}) > 1
-        self._sweep(ledger, order, None if several else blocks)
+        self._sweep(ledger, order, None if several else _arrays_of(blocks))
         swept = ledger.live - before
         for structured in blocks:
             definition = structured.dense
@@ -167,7 +171,34 @@ class Accounts:
     def dense(self, ledger: Ledger) -> None:
         """Note all dense Jacobians from one pass."""
         blocks = [s for s in self.forms.structured if s.pair in self.wrt]
-        self.expanded(ledger, blocks, self.drivers.of_sweep(), compact=False)
+        if self.drivers.direct and len(blocks) == len(self.forms.structured):
+            self._straight(blocks, joint=True)(ledger)
+        else:
+            self.expanded(ledger, blocks, self.drivers.of_sweep(), compact=False)
+
+    def _straight(
+        self, blocks: Sequence[Structured], *, joint: bool
+    ) -> Callable[[Ledger], None]:
+        """Return how dense Jacobians are counted that are made where they are asked for."""
+        found = self.drivers.direct
+        same = together(self.forms, found) if joint else ()
+
+        def note(ledger: Ledger) -> None:
+            before, several = ledger.live, len({s.pair for s in blocks}) > 1
+            order = self.drivers.of_sweep_dense()
+            self._sweep(ledger, order, None if several else order.leaves[blocks[0].pair])
+            swept = ledger.live - before
+            if same:
+                made = [found[s.dense.name] for s in same]
+                size = sum((ledger.size([i.dim for i in d.indices]) for d in made), ZERO)
+                self._alone(ledger, Order(made, made=[d.name for d in made]), size)
+            for structured in (s for s in blocks if s not in same):
+                definition = found.get(structured.dense.name, structured.dense)
+                size = ledger.size([i.dim for i in definition.indices])
+                self._alone(ledger, self.drivers.of_expand(definition), size)
+            ledger.drop(swept)
+
+        return note
 
     def factors(self, ledger: Ledger, blocks: Sequence[Structured], order: Order) -> None:
         """Note the factors of derivatives; factors of ones are one number each."""
@@ -180,7 +211,7 @@ class Accounts:
                 else:
                     wanted.add(factor.array)
             wanted |= {lookup.array for lookup in structured.positions}
-        runner = self._sweep(ledger, order, blocks) if wanted else None
+        runner = self._sweep(ledger, order, _arrays_of(blocks)) if wanted else None
         ledger.take(Dim.of(self.item * len(ones)))
         if runner is not None:
             runner.free(wanted)
@@ -334,10 +365,9 @@ class Accounts:
         self._run(ledger, order, made).free(())
 
     def _sweep(
-        self, ledger: Ledger, order: Order, blocks: Sequence[Structured] | None
+        self, ledger: Ledger, order: Order, wanted: Collection[str] | None
     ) -> Runner:
-        """Run a forward pass and all factors, or as far as some derivatives need them."""
-        wanted = None if blocks is None else {a for s in blocks for a in s.arrays}
+        """Run a forward pass and all factors, or as far as the arrays `wanted`."""
         steps, done = self._until(order, wanted)
         cuts = {self._until(order, arrays)[0] for arrays in order.leaves.values()}
         runner = self._apart(ledger, order, order.keep or (), steps, cuts=cuts)
@@ -388,6 +418,11 @@ class Accounts:
         found = self.forms.program.definition(name)
         assert found is not None
         return found
+
+
+def _arrays_of(blocks: Sequence[Structured]) -> set[str]:
+    """Return the arrays that some derivatives are made of."""
+    return {a for s in blocks for a in s.arrays}
 
 
 __all__ = ["Accounts", "Spent"]

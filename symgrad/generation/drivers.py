@@ -13,9 +13,11 @@ from symgrad.algebra.alternatives import alternatives, in_pairs
 from symgrad.algebra.declared import expand
 from symgrad.algebra.segments import Record, Run, Stage
 from symgrad.algebra.weights import even_out
+from symgrad.algebra.within import within
 from symgrad.dims import Dim
 from symgrad.form import Form, Forms, Structured
 from symgrad.generation.analytic import real_only
+from symgrad.generation.direct import direct, direct_text, together
 from symgrad.generation.door import size_names
 from symgrad.generation.drivers_twice import drivers_twice
 from symgrad.generation.few import few
@@ -47,12 +49,14 @@ class Drivers(Orders):
     needs: Needs = field(init=False)
     pieces: PieceBook = field(init=False)
     few: dict[str, str] = field(default_factory=dict)
+    direct: dict[str, Definition] = field(init=False)
 
     def __post_init__(self) -> None:
         """Ask whether the module may run on complex arrays, and what parameters determine."""
         self.book.analytic = real_only(self.forms) is None
         self.needs = needs_of(self.forms.program)
         self.pieces = PieceBook(size_names(self.forms.program))
+        self.direct = direct(self.forms)
 
     def texts(self) -> list[str]:
         """Return all drivers, in the order in which the public functions need them."""
@@ -61,6 +65,7 @@ class Drivers(Orders):
             texts.append(self.expand(structured, structured.dense, "dense"))
             if structured.compact is not None:
                 texts.append(self.expand(structured, structured.compact, "compact"))
+        texts += self.straight()
         texts += [
             self.record(),
             self.back(self.forms.vjp, "_back"),
@@ -113,19 +118,33 @@ class Drivers(Orders):
         found = [n for step in steps for n in step.complete if n in kept]
         return [*self.pieces.lines(steps), *(f'v["{n}"] = {code_name(n)}' for n in found)]
 
+    def straight(self) -> list[str]:
+        """Return the drivers of Jacobians that are made where they are asked for."""
+        if not self.direct:
+            return []
+        title = "Return the arrays that dense Jacobians are made of; `until` names one to stop at."
+        texts = [self.sweep_for(self.of_sweep_dense(), "_sweep_dense", title)]
+        for structured in self.forms.structured:
+            definition = self.direct.get(structured.dense.name)
+            if definition is not None:
+                texts.append(self.expand(structured, definition, "direct"))
+        joint = together(self.forms, self.direct)
+        return [*texts, *([direct_text(self, joint)] if joint else [])]
+
     def expand(self, structured: Structured, definition: Definition, kind: str) -> str:
-        """Return the driver that makes a Jacobian dense or compact from its factors."""
+        """Return the driver that makes a Jacobian dense or compact from arrays of the sweep."""
+        arrays = reads(definition) if kind == "direct" else structured.arrays
         target = code_name(definition.name)
         steps = self.lines(self.of_expand(definition))
         declared = self.declared()
-        lines = self.recalled([a for a in structured.arrays if a not in declared], steps)
+        lines = self.recalled([a for a in dict.fromkeys(arrays) if a not in declared], steps)
         shape = shape_text([i.dim for i in definition.indices])
         name = structured.title
         made = f'_result("{name}", out, {shape}, dtype, single, arrays)'
         lines.append(f"{target}, copied = {made}")
         lines += steps
         lines.append(f"return _delivered({target}, copied, out, single)")
-        title = f"Return {kind} {name}."
+        title = f"Return {'dense' if kind == 'direct' else kind} {name}."
         parameters = "arrays, sizes, dtype, v, single, out"
         return self.function(f"_{kind}_{structured.key}", parameters, title, lines)
 
@@ -228,14 +247,15 @@ class Drivers(Orders):
         """Return the steps of a driver, and the axes of all arrays that stand in them."""
         if more is None:  # a row that is computed again in segments may lie in no whole array
             return self.planned(self.prepared(order))
-        definitions = expand(order.definitions, self.forms.program.declared)
+        program = self.forms.program
+        definitions = within(expand(order.definitions, program.declared), program)
         definitions = in_pairs(definitions, {*self.shapes(order.given), *more})
         return self.planned(replace(order, definitions=definitions), more)
 
     def prepared(self, order: Order) -> Order:
         """Return what to compute as it is planned, functions with stated slopes written out."""
         program = self.forms.program
-        definitions = expand(order.definitions, program.declared)
+        definitions = within(expand(order.definitions, program.declared), program)
         values = {d.name: d for d in program.definitions}
         known = {*self.shapes(order.given), *(d.name for d in definitions)}
         return replace(order, definitions=in_pairs(even_out(definitions, values, known), known))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from symgrad.generation.drivers import Drivers
 
 MOST = 14
-"""Definitions of one kernel: longer layers have more to do than to call."""
+"""Definitions of a layer and its Jacobians: longer ones have more to do than to call."""
 
 ALL = "_few"
 """The driver of all dense Jacobians."""
@@ -36,13 +36,17 @@ def few(drivers: Drivers) -> tuple[list[str], dict[str, str]]:
     blocks = drivers.forms.structured
     texts: list[str] = []
     works: dict[str, str] = {}
-    for structured in blocks:
+    if len(drivers.forms.factors.definitions) + len(blocks) > MOST:
+        return texts, works
+    several = len(drivers.forms.program.outputs) > 1
+    for structured in () if several else blocks:
         whole = _whole(drivers, [structured])
         if whole is not None:
             name = f"{ALL}_{structured.key}"
             texts.append(_one(drivers, name, structured, whole))
             works[name] = dim_text(whole.work)
-    whole = _whole(drivers, blocks) if len(works) == len(blocks) > 1 else None
+    every = len(blocks) > 1 and (several or len(works) == len(blocks))
+    whole = _whole(drivers, blocks) if every else None
     if whole is not None:
         texts.append(_all(drivers, blocks, whole))
         works[ALL] = dim_text(whole.work)
@@ -58,7 +62,7 @@ class _Whole:
 
 
 def _whole(drivers: Drivers, blocks: Sequence[Structured]) -> _Whole | None:
-    """Return the one kernel of some Jacobians; None if it takes more, or the layer is large."""
+    """Return the one kernel of some Jacobians; None if it takes more."""
     results = [s.dense.name for s in blocks]
     dense = tuple(s.dense for s in blocks)
     definitions = needed((*drivers.forms.factors.definitions, *dense), results)
@@ -66,8 +70,6 @@ def _whole(drivers: Drivers, blocks: Sequence[Structured]) -> _Whole | None:
         return None
     order = drivers.prepared(Order(definitions, made=results))
     order = replace(order, definitions=at_once(order.definitions, drivers.shapes(())))
-    if len(order.definitions) > MOST:
-        return None
     axes = {d.name: tuple(i.dim for i in d.indices) for d in order.definitions}
     shapes = {**drivers.shapes(()), **axes}
     made = plan(order.definitions, drivers.forms.program.batch, shapes=shapes, loops=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from symgrad.algebra.order import needed
 from symgrad.form import Form, Forms
+from symgrad.generation.direct import direct, of_sweep_dense
 from symgrad.generation.order import Order
 from symgrad.program import Definition
 
@@ -36,6 +37,10 @@ class Orders:
         arrays = {a for found in wanted.values() for a in found}
         kept = sorted(arrays | set(self.forms.program.outputs))
         return Order(self.forms.factors.definitions, keep=kept, handed=kept, leaves=wanted)
+
+    def of_sweep_dense(self) -> Order:
+        """Return what `_sweep_dense` computes."""
+        return of_sweep_dense(self.forms, direct(self.forms))
 
     def of_expand(self, definition: Definition) -> Order:
         """Return what makes a Jacobian dense or compact."""

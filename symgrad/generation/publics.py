@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from symgrad.form import Factor, Forms, Structured
 from symgrad.generation.captions import caption
+from symgrad.generation.direct import direct, together
 from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold, fold_prose
 from symgrad.generation.write_driver import shape_text, tuple_text
@@ -70,6 +71,7 @@ class Publics:
     def __init__(self, forms: Forms, few: Mapping[str, str] | None = None) -> None:
         self.forms = forms
         self.few = few or {}
+        self.direct = direct(forms)
         program = forms.program
         self.arrays = program.arrays
         self.names = [a.name for a in program.arrays]
@@ -184,6 +186,8 @@ class Publics:
             doc.append(f"Axes {words.layout}.")
         out = self.own("out")
         drivers = [f"_{'dense' if s.compact is None else kind}_{s.key}" for s in structured]
+        if kind == "dense" and sweep == "_sweep" and self.direct:
+            drivers, sweep = [self.driver(s) for s in structured], "_sweep_dense"
         lines = [f'v = {sweep}(arrays, sizes, dtype, "{structured[0].pair}")']
         if kind == "dense" and not self.several:
             driver = f"_few_{structured[0].key}"
@@ -196,6 +200,11 @@ class Publics:
         else:
             lines.append(f"return {drivers[0]}(arrays, sizes, dtype, v, single, {out})")
         return self.function(name, self.parameters(keywords=[f"{out}=None"]), doc, lines)
+
+    def driver(self, structured: Structured) -> str:
+        """Return the driver of a dense Jacobian where nothing else is asked for."""
+        kind = "direct" if structured.dense.name in self.direct else "dense"
+        return f"_{kind}_{structured.key}"
 
     def if_few(self, driver: str, call: str) -> list[str]:
         """Return the lines that leave few samples to a driver of their own, if there is one."""
@@ -255,20 +264,22 @@ class Publics:
     def jacobian(self) -> str:
         """Return the text of `jacobian`: all dense Jacobians from one pass."""
         out, shapes, calls = self.own("out"), [], []
+        joint = together(self.forms, self.direct)
         for s in self.forms.structured:
             key = f'"{s.jacobian.parameter}"'
             if self.several:
                 key = f'("{s.jacobian.output}", {key})'
             shapes.append(f"    {key}: {shape_text([i.dim for i in s.dense.indices])},")
-            driver = f"_dense_{s.key}(arrays, sizes, dtype, v, single, outs.get({key}))"
-            calls.append(f"    {key}: {driver},")
+            driver = f"{self.driver(s)}(arrays, sizes, dtype, v, single, outs.get({key}))"
+            calls.append(f"    {key}: {f'found[{key}]' if s in joint else driver},")
         names = self.forms.derivation.selection.names
         until = f', "{names[0]}"' if len(names) == 1 else ""
         lines = [
             *self.sizes_line(" ".join((*shapes, *self.few.values()))), "shapes = {", *shapes, "}",
             f"outs = _given({out}, shapes, dtype, single, arrays)",
             *self.if_few("_few", f"_filled(_few(arrays, sizes, dtype, single, outs), {out})")[1:],
-            f"v = _sweep(arrays, sizes, dtype{until})",
+            f"v = {'_sweep_dense' if self.direct else '_sweep'}(arrays, sizes, dtype{until})",
+            *(["found = _direct(arrays, sizes, dtype, v, single, outs)"] if joint else []),
             "found = {", *calls, "}", f"return _filled(found, {out})"]  # fmt: skip
         keys = "(output, θ)" if self.several else "θ"
         doc = [

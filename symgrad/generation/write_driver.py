@@ -105,8 +105,9 @@ class KernelBook:
                 callee = self.choice(callee, large, names, past)
         if not kernel.split:
             return Run(f"{callee}({', '.join((*shared, *sizes))})")
+        work = kernel.work if past is None else kernel.work + _volume(past.dims)
         line = (
-            f"_share({callee}, n_B, {dim_text(kernel.work)}, "
+            f"_share({callee}, n_B, {dim_text(work)}, "
             f"{tuple_text(batched)}, {tuple_text(shared)}, {tuple_text(sizes)})"
         )
         direct = f"{callee}({', '.join((*batched, *shared, 'n_B', *sizes))})"
@@ -348,6 +349,14 @@ def _by_sample(product: Product, is_batched: Callable[[str], bool]) -> bool:
     return True
 
 
+def _volume(dims: Sequence[Dim]) -> Dim:
+    """Return the elements of one sample of an array."""
+    total = ONE
+    for dim in dims:
+        total = total if dim == BATCH else total * dim
+    return total
+
+
 def _multiplications(product: Product) -> Dim:
     """Return the multiplications of a product for one sample."""
     total = ONE
@@ -369,8 +378,10 @@ def _allocation(buffer: Buffer) -> str:
         return code_name(buffer.over)
     if buffer.view is not None:
         return f"{code_name(buffer.view)}.reshape({shape_text(buffer.dims)})"
-    dtype = "dtype" if buffer.kind == "float" else "np.int64"
-    return f"np.empty({shape_text(buffer.dims)}, {dtype})"
+    shape = shape_text(buffer.dims)
+    if buffer.kind == "int":
+        return f"np.empty({shape}, np.int64)"
+    return f"_space({shape}, dtype)" if BATCH in buffer.dims else f"np.empty({shape}, dtype)"
 
 
 Covered = Collection[tuple[str, int]]

@@ -190,6 +190,10 @@ class Writer:
     lasting: set[str] = field(default_factory=set)
     scratch: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
 
+    def name(self, array: str) -> str:
+        """Return what an array is called."""
+        return code_name(array)
+
     def open(self) -> None:
         """Put ahead what the lines use: values of scalar arrays, arrays as one row."""
         words = set(re.findall(r"\w+", "\n".join(self.lines)))
@@ -279,7 +283,7 @@ class Writer:
 
     def loop(self, node: For, depth: int) -> None:
         """Write a loop; its variable is free again behind it."""
-        if self.past is not None and is_row(self.past, node):
+        if self.past is not None and self.streams != "zeros" and is_row(self.past, node):
             self.streams = "rows"
             write_row_past(self, node, depth)
             return

@@ -1,7 +1,8 @@
 """Loops that write a large result past the caches: lines are not read before they are written.
 
 Writer, loop over the last axis of a result -> lines
-Four elements at a time go to memory by non-temporal stores; zeros do so line by line.
+Four elements at a time go to memory by non-temporal stores; zeros do so line by line. What is
+written into zeros is not: lines that leave the processor twice leave it slowly.
 """
 
 from __future__ import annotations
@@ -64,23 +65,33 @@ def write_row_past(writer: Writer, node: For, depth: int) -> None:
     """Write the loop over a row, four elements at a time."""
     store = node.body[0]
     assert isinstance(store, Store)
-    row, name = writer.fresh("row"), writer.variable(node.index)
+    assert writer.past is not None
+    at, name = writer.fresh("at"), writer.variable(node.index)
+    place = ""
+    for position, dim in zip(store.at[:-1], writer.past.dims[:-1], strict=True):
+        text, size = writer.position(position), writer.size(dim)
+        ahead = f"({place})" if " + " in place else place
+        wide = f"({size})" if " " in size else size
+        place = f"{ahead} * {wide} + {text}" if place else text
     size = writer.size(node.index.dim)
-    writer.line(depth, f"{row} = {writer.element(store.array, store.at[:-1])}")
+    place = f"({place})" if " " in place else place
+    writer.line(depth, f"{at} = {place} * {f'({size})' if ' ' in size else size}")
     writer.line(depth, f"for {name} in range(0, {size}, {FOUR}):")
     values = []
-    for ahead in range(FOUR):
-        writer.variables[node.index] = f"{name} + {ahead}" if ahead else name
+    for step in range(FOUR):
+        writer.variables[node.index] = f"{name} + {step}" if step else name
         values.append(writer.product(store.lets, store.factors, "stored"))
     if len(set(values)) == 1:
         values = values[:1] * FOUR
-    writer.line(depth + 1, f"stream({row}, {name}, {', '.join(values)})")
-    writer.taken -= {row, name}
+    texts = (writer.name(store.array), f"{at} + {name}", *values)
+    writer.line(depth + 1, f"stream({', '.join(texts)})")
+    writer.taken -= {at, name}
     del writer.variables[node.index]
 
 
 STREAMS = '''
 NONTEMPORAL = True  # False: every array is written through the caches, no intrinsic is used
+_CACHED = 2**23  # bytes up to which results are written through the caches
 
 
 def _past(array, run, kernel, streaming):
@@ -94,8 +105,6 @@ def _past(array, run, kernel, streaming):
         return kernel
     return streaming
 
-
-_CACHED = 2**23  # bytes up to which results are written through the caches
 
 if _COMPILED:
     from llvmlite import ir
@@ -115,18 +124,18 @@ if _COMPILED:
         return context.get_dummy_value()
 
     @intrinsic
-    def stream(typing, row, at, a, b, c, d):
-        """Write four elements of a row, from `at` on, past the caches."""
+    def stream(typing, array, at, a, b, c, d):
+        """Write four elements of a contiguous array, from element `at` on, past the caches."""
 
         def generate(context, builder, signature, given):
             kinds = signature.args
             values = [
-                context.cast(builder, value, kind, row.dtype)
+                context.cast(builder, value, kind, array.dtype)
                 for value, kind in zip(given[2:], kinds[2:])
             ]
             return _store(context, builder, kinds[0], given[0], given[1], values, 16)
 
-        return types.void(row, types.intp, a, b, c, d), generate
+        return types.void(array, types.intp, a, b, c, d), generate
 
     @intrinsic
     def _zero(typing, flat, at):
@@ -155,9 +164,9 @@ if _COMPILED:
 
 else:
 
-    def stream(row, at, *values):
-        """Write four elements of a row, from `at` on."""
-        row[at : at + 4] = values
+    def stream(array, at, *values):
+        """Write four elements of a contiguous array, from element `at` on."""
+        array.reshape(-1)[at : at + 4] = values
 
     def clear(part):
         """Set elements to zero."""

@@ -234,7 +234,8 @@ def log1p(z):
     """Return log(1 + z): log(u) of u = 1 + z as rounded, plus what the rounding took."""
     z = np.float64(z)
     u = 1.0 + z
-    lost = (z - (u - 1.0)) * (2.0 - u) if abs(z) < 0.5 else 0.0  # over u, to first order
+    lost = (z - (u - 1.0)) * (2.0 - u)  # over u, to first order
+    lost = lost if abs(z) < 0.5 else 0.0
     return np.copysign(log(u) + lost, z)
 
 
