@@ -87,7 +87,7 @@ def ggn_matvec(setting: Setting, quantity: Quantity) -> Run:
     """Return Σ_b J_bᵀ J_b v."""
     jac, arrays = setting.compiled, tuple(setting.arrays.values())
     v = tangents(setting)
-    return Run(lambda: jac.jacobian(*arrays).ggn_matvec(v), named)
+    return Run(lambda: jac.ggn_matvec(*arrays, v), named)
 
 
 def ggn_diagonal(setting: Setting, quantity: Quantity) -> Run:

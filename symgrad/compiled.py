@@ -32,7 +32,7 @@ from symgrad.passes import Pass
 from symgrad.planning import Planning
 from symgrad.products.planned import Plans
 from symgrad.products.sides import Factored
-from symgrad.program import Definition
+from symgrad.program import Definition, reads
 from symgrad.quick import offered
 from symgrad.room import Room
 from symgrad.second_pass import SecondOrder, own_copies
@@ -72,6 +72,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
     _names: tuple[str, ...] = field(init=False, repr=False)
     _indices: tuple[tuple[int, str], ...] = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
+    _read: frozenset[str] = field(init=False, repr=False)
     _definitions: dict[str, Definition] = field(init=False, repr=False)
     _table: tuple[tuple[tuple[str, str], Structured, Caption], ...] = field(init=False, repr=False)
     _values: tuple[tuple[str, bool], ...] = field(init=False, repr=False)
@@ -93,6 +94,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         self._indices = tuple((n, a.name) for n, a in declared if a.role == "index")
         self._sizes = tuple(size_dims(program))
         self._functions = {}
+        self._read = read_by(self.forms)
         self._values = tuple((o, self._is_shared(o)) for o in program.outputs)
         self._definitions = {d.name: d for d in self.forms.factors.definitions}
         self._table = tuple(
@@ -136,8 +138,27 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         Every J is `[B, *out, *p]`: the batch, then the axes of the output, then those of θ.
         """
         arrays, keywords, _ = self._bind("jacobian", args, kwargs)
-        keywords = keywords and dict(zip(keywords, own_copies(keywords.values()), strict=True))
-        done = self._pass(own_copies(arrays), keywords)
+        keywords = {n: a.copy() if n in self._read else a for n, a in keywords.items()}
+        own = [
+            a.copy() if n in self._read and isinstance(a, np.ndarray) else a
+            for n, a in zip(self._names, arrays, strict=True)
+        ]
+        return self._jacobians(self._pass(own, keywords))
+
+    @within_memory
+    def ggn_matvec(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return {θ: (Σ_b J_bᴴ H_b J_b v)_θ}; the last argument is {θ: v `[*p]`}, or more of them.
+
+        What `jacobian(...).ggn_matvec(v, H, u)` gives, for one v: by the module's jvp and vjp
+        where that takes fewer multiplications than the factors of J. `H` and `u` as there.
+        """
+        H, u = kwargs.pop("H", None), kwargs.pop("u", None)
+        form = ("ggn_matvec", args, kwargs, ("v",))
+        arrays, keywords, extra = self._bind(*form, room=False)
+        return self._jacobians(self._evaluation(arrays, keywords)).ggn_matvec(extra[0], H, u)
+
+    def _jacobians(self, done: Pass) -> Jacobians:
+        """Return all selected Jacobians of a pass."""
         several = len(self.forms.program.outputs) > 1
         value = Later(lambda: self._outputs(done))
         return Jacobians(value, self._blocks(done, self.wrt), several)
@@ -287,16 +308,20 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         return {self.words[word]: self.wrt}
 
     def _pass(self, arrays: Sequence[Any], keywords: Any, until: str | None = None) -> Pass:
-        """Return what one forward pass leaves, evaluated when it is read.
+        """Return what one forward pass leaves; `until` names the one θ it is for."""
+        module = self.module
+        checked, sizes, dtype, single = self.checked(arrays, keywords)
+        values = module._sweep(checked, sizes, dtype, until)
+        for number, name in self._indices:
+            values.setdefault(name, checked[number])
+        return Pass(module, checked, self.sizes_by_name(sizes), sizes, dtype, single, values)
 
-        `until` names the one θ it is for.
-        """
+    def _evaluation(self, arrays: Sequence[Any], keywords: Any) -> Pass:
+        """Return a pass that is evaluated when it is read; products may do without."""
         module = self.module
         checked, sizes, dtype, single = self.checked(arrays, keywords)
         data = {name: checked[number] for number, name in self._indices}
-        values: Mapping[str, Any] = Evaluation(module, (checked, sizes, dtype), data, self.ways)
-        if until is not None:
-            values = {**data, **module._sweep(checked, sizes, dtype, until)}
+        values = Evaluation(module, (checked, sizes, dtype), data, self.ways)
         return Pass(module, checked, self.sizes_by_name(sizes), sizes, dtype, single, values)
 
     def _bind(
@@ -347,7 +372,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         is_input = array is not None and array.role == "input"
         return Factored(
             self.name, structured, done, self.has_samples, is_input,
-            self.placing(name, done.sizes), self.batch_axis, self._definitions,
+            self.placing(name, done.sizes), self.batch_axis, self._definitions, self.plans,
         )  # fmt: skip
 
     def structured(self) -> dict[Any, Structured]:
@@ -377,8 +402,8 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
     def _outputs(self, done: Pass) -> Any:
         """Return the output of a pass, or a tuple of them."""
         values = done.values
-        assert isinstance(values, Evaluation)
-        found = tuple([self._value(o, values.output(o), same, done) for o, same in self._values])
+        read = values.output if isinstance(values, Evaluation) else values.__getitem__
+        found = tuple([self._value(o, read(o), same, done) for o, same in self._values])
         return found if len(found) > 1 else found[0]
 
     def _is_shared(self, output: str) -> bool:
@@ -393,6 +418,14 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         if done.single and self.has_samples:
             return value[0]
         return self.turn.output(output, value) if self.batch_axis else value
+
+
+def read_by(forms: Forms) -> frozenset[str]:
+    """Return the arrays that structured Jacobians read for as long as they live."""
+    found: set[str] = set()
+    for one in forms.structured:
+        found |= {*one.arrays, *reads(one.dense), *(reads(one.compact) if one.compact else ())}
+    return frozenset(found)
 
 
 def _again(

@@ -122,6 +122,11 @@ class Evaluation(Mapping[str, Any]):
         """Pickle and copy the arrays."""
         return dict, (dict(self),)
 
+    @property
+    def swept(self) -> bool:
+        """Whether the arrays were evaluated."""
+        return self._swept is not None
+
     def output(self, name: str) -> Any:
         """Return an output, from whatever pass there was."""
         return self._recorded()[name] if self._swept is None else self._swept[name]
@@ -144,7 +149,7 @@ class Evaluation(Mapping[str, Any]):
         """Return J t for every output; missing tangents are zero."""
         _, _, dtype = self._call
         every = {
-            name: np.ascontiguousarray(tangents[name])
+            name: np.asarray(tangents[name], order="C")
             if name in tangents
             else np.zeros(shape, dtype)
             for name, shape in self._ways.tangents(sizes).items()
@@ -155,7 +160,7 @@ class Evaluation(Mapping[str, Any]):
         """Return u J by these names, summed over samples but for inputs."""
         several = len(self._ways.forms.vjp.results) > 1
         only = (frozenset(names),) if several else ()
-        given = [np.ascontiguousarray(u) for u in vectors]
+        given = [np.asarray(u, order="C") for u in vectors]
         found = self._run(self._module._back, *self._call, self._recorded(), *only, *given)
         return {name: found[name] for name in names}
 

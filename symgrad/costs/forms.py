@@ -25,7 +25,7 @@ from symgrad.generation.publics_twice import hessian_functions
 from symgrad.generation.segments import run_schedule
 from symgrad.generation.wanted import served
 from symgrad.generation.write_kernel import code_name
-from symgrad.program import BATCH, Array, Definition, Table
+from symgrad.program import BATCH, Array, Definition, Table, reads
 from symgrad.schedule import Schedule, Step, read_by
 
 
@@ -221,14 +221,19 @@ class Accounts:
         wrt, runner = set(self.wrt), self._run(ledger, of_form(form))
         runner.free([result.array for result in form.results if wrt.issuperset(result.key)])
 
-    def kept(self, ledger: Ledger, order: Order) -> None:
+    def kept(
+        self, ledger: Ledger, order: Order, copied: Collection[str] | None = None
+    ) -> None:
         """Note a pass that structured derivatives keep, their copies of the arrays included."""
-        self._copies(ledger)
+        self._copies(ledger, copied)
         self._sweep(ledger, order, None)
 
     def jacobian(self, ledger: Ledger) -> None:
         """Note the pass that structured Jacobians keep, their own copies of the arrays included."""
-        self.kept(ledger, self.drivers.of_sweep())
+        blocks = self.forms.structured
+        own = [d for s in blocks for d in (s.dense, s.compact) if d is not None]
+        kept = {a for s in blocks for a in s.arrays} | {a for d in own for a in reads(d)}
+        self.kept(ledger, self.drivers.of_sweep(), kept)
         read = {a for s in self.forms.structured for a in s.arrays}
         for name in self.forms.program.outputs:
             self._output(ledger, name, copied=name in read)
@@ -386,10 +391,10 @@ class Accounts:
             done |= set(names)
         return len(completed), done
 
-    def _copies(self, ledger: Ledger) -> None:
-        """Note copies of the arrays, so that callers may change theirs."""
+    def _copies(self, ledger: Ledger, copied: Collection[str] | None = None) -> None:
+        """Note copies of the arrays, or of some, so that callers may change theirs."""
         for array in self.forms.program.arrays:
-            if array.default is None:
+            if array.default is None and (copied is None or array.name in copied):
                 axes = (BATCH, *array.axes) if array.batched else array.axes
                 ledger.take(ledger.size(axes, whole=array.role == "index"))
 

@@ -180,7 +180,7 @@ class Work:
 
     def _program(self, rows: Sequence[Rows]) -> Program:
         """Return the plan of so many samples."""
-        recorder = Recorder()
+        recorder = Recorder(getattr(self._passes[0].module, "_COMPILED", False))
         passes: dict[int, Any] = {
             id(done): TracedPass(done, _Values(recorder, n, done.values))
             for n, done in enumerate(self._passes)

@@ -1,8 +1,8 @@
 """Products of arrays that are no products of matrices: many short sums, numbers repeated in rows.
 
 Arrays -> array
-Large ones of real numbers go through kernels of numba, which are compiled when first needed; all
-others, and all without numba, through numpy.
+Large ones of real numbers go through kernels of numba, which are compiled when first needed, if
+the generated module is compiled too; all others go through numpy.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ LARGE = 2**15
 """Entries of the larger array from which a kernel is worth being compiled."""
 
 
-def rowwise(first: Codes, second: Codes, result: Codes, sizes: Mapping[int, int]) -> Compute:
+def rowwise(
+    first: Codes, second: Codes, result: Codes, sizes: Mapping[int, int], *, kernels: bool
+) -> Compute:
     """Return what sums the product of two arrays, whose axes have these codes, to the result."""
     one, two, kept = list(first), list(second), list(result)
 
     def add(x: Any, y: Any) -> Any:
         return np.asarray(np.einsum(x, one, y, two, kept))
 
-    if max(prod(sizes[c] for c in own) for own in (first, second)) < LARGE:
+    if not kernels or max(prod(sizes[c] for c in own) for own in (first, second)) < LARGE:
         return add
     if len(first) < len(second):
         turned = _by_kernel(second, first, result, sizes)

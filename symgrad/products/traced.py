@@ -145,9 +145,10 @@ class Recorder:
     """What is done to traced arrays; `inputs` are those given, `effects` what totals get.
 
     An effect adds an array, by its slot, to a view of a total; with `call` it calls that in place
-    of `+=`.
+    of `+=`. If the module that made the arrays is `compiled`, large sums go through kernels.
     """
 
+    compiled: bool = False
     arrays: list[Traced] = field(default_factory=list)
     steps: dict[int, Step] = field(default_factory=dict)
     inputs: dict[Hashable, Traced] = field(default_factory=dict)
@@ -205,7 +206,8 @@ class Recorder:
         shape = tuple(sizes[c] for c in result)
         dtype = np.result_type(one.dtype, two.dtype)
         key = ("rowwise", *first, -1, *second, -1, *result)
-        compute = rowwise(tuple(first), tuple(second), tuple(result), sizes)
+        codes = tuple(first), tuple(second), tuple(result)
+        compute = rowwise(*codes, sizes, kernels=self.compiled)
         return self.step(key, compute, (one.slot, two.slot), shape, dtype)
 
     def add(self, view: Traced, array: Any, call: Compute | None = None) -> None:
