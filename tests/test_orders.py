@@ -329,9 +329,120 @@ def test_beside_a_recurrence_orders_of_outputs_are_open():
     assert sg.check(sg.compile(text, check=False)).ok
 
 
+# ------------------------------------------------------------------ few entries, many outputs
+
+SCALAR = """
+c: param
+A: param[m, p]
+B: param[p, q]
+C: param[q, n]
+x: input[n]
+y = A @ tanh(B @ tanh(C @ tanh(c * x)))
+"""
+SEVERAL = """
+c: param[6]
+A: param[m, p]
+B: param[p, q]
+C: param[q, 6]
+x: input[6]
+y = A @ tanh(B @ tanh(C @ tanh(c * x)))
+"""
+
+
+def by_differences(jac, arrays, name="c", step=1e-6):
+    """Return central differences, the entries of a parameter behind."""
+    columns = []
+    for at in np.ndindex(arrays[name].shape):
+        ends = []
+        for sign in (1, -1):
+            moved = arrays[name].copy()
+            moved[at] += sign * step
+            ends.append(jac.module.forward(**{**arrays, name: moved}))
+        columns.append((ends[0] - ends[1]) / (2 * step))
+    return np.stack(columns, -1).reshape(*columns[0].shape, *arrays[name].shape)
+
+
+def operations(jac, sizes, batch=2, way=None):
+    """Return those of one dense Jacobian by `c`, and whether tangents made it."""
+    jac, meter = instrumented(jac)
+    arrays = arrays_of(jac, sizes, batch)
+    space, calls = vars(jac.module), []
+    ahead = space["_ahead_c"]
+    for function in ("jac_c", "jacobian"):
+        made = space[function].__globals__
+        made["_ahead_c"] = lambda *args: calls.append(1) or ahead(*args)
+        made["_FORCED"] = way
+    meter.operations = 0
+    found = jac.module.jac_c(**arrays)
+    spent = meter.operations
+    np.testing.assert_allclose(found, by_differences(jac, arrays), rtol=1e-5, atol=1e-6)
+    return spent, bool(calls)
+
+
+def test_tangents_give_ten_thousand_outputs_of_a_scalar_with_fewer_operations():
+    sizes = {"m": 10_000, "p": 6, "q": 5, "n": 4}
+    jac = unvalidated(SCALAR, plain=True, wrt=["c"])
+    taken, ahead = operations(jac, sizes, batch=1)
+    assert ahead and "_cheapest(" not in jac.source, "no sizes for which adjoints are cheaper"
+    forms = jac.forms
+    back = unvalidated(SCALAR, plain=True, wrt=["c", "x"])
+    counting, meter = instrumented(back)
+    arrays = arrays_of(back, sizes, 1)
+    meter.operations = 0
+    J = counting.jacobian(**arrays)["c"].dense()
+    np.testing.assert_allclose(J, jac.module.jac_c(**arrays), rtol=1e-10, atol=1e-12)
+    assert len(forms.ahead) == 1 and not forms.ahead[0].costs
+    assert taken < meter.operations / 2
+
+
+def test_sizes_choose_between_tangents_and_adjoints():
+    jac = unvalidated(SEVERAL, plain=True, wrt=["c"])
+    for sizes, expected in (({"m": 200, "p": 9, "q": 8}, True), ({"m": 1, "p": 9, "q": 8}, False)):
+        taken, ahead = operations(jac, sizes)
+        back, none = operations(jac, sizes, way=0)
+        front, other = operations(jac, sizes, way=1)
+        assert (ahead, none, other) == (expected, False, True)
+        assert taken == min(back, front) and back != front
+
+
+@pytest.mark.parametrize("m", [1, 40])
+@pytest.mark.parametrize("text", [SCALAR, SEVERAL])
+def test_a_plan_counts_the_way_to_a_jacobian_that_is_taken(text, m):
+    sizes = {"m": m, "p": 9, "q": 8, "n": 4}
+    sizes = sizes if text is SCALAR else {n: s for n, s in sizes.items() if n != "n"}
+    jac, meter = instrumented(unvalidated(text, plain=True, wrt=["c"]))
+    arrays = arrays_of(jac, sizes, 3)
+    plan = jac.plan(3, sizes)
+    for form, call in {"jac_c": jac.module.jac_c, "dense": jac.module.jacobian}.items():
+        meter.operations = meter.allocated = meter.live = meter.peak = 0
+        held = call(**arrays)
+        assert int(plan[form].operations) == meter.operations, form
+        assert (int(plan[form].bytes), int(plan[form].peak)) == (meter.allocated, meter.peak), form
+        del held
+
+
+@pytest.mark.parametrize("text", [SCALAR, SEVERAL])
+def test_layers_with_a_way_ahead_pass_all_checks(text):
+    assert sg.check(sg.compile(text, wrt="params", check=False)).ok
+
+
+def test_compiling_judges_the_way_ahead():
+    jac = unvalidated(SEVERAL, plain=True, wrt="params")
+    right = jac.module._ahead_c
+    jac.module._ahead_c = lambda *args: 2 * right(*args)
+    with pytest.raises(sg.ValidationError, match="jac_c"):
+        sg.check(jac)
+
+
+def test_a_parameter_of_any_size_goes_back():
+    text = "x: input[n]\nW: param[m, n]\nb: param[m]\nV: param[o, m]\ny = V @ tanh(W @ x + b)"
+    assert "_ahead" not in unvalidated(text, plain=True).source
+
+
 @pytest.mark.slow
-def test_choices_read_the_same_in_every_process():
-    script = f"import symgrad as sg; print(sg.compile({FOUR!r}, wrt='all', check=False).source)"
+@pytest.mark.parametrize("text", [FOUR, SEVERAL])
+def test_choices_read_the_same_in_every_process(text):
+    script = f"import symgrad as sg; print(sg.compile({text!r}, wrt='all', check=False).source)"
     texts = {
         subprocess.run(
             [sys.executable, "-c", script],

@@ -27,8 +27,10 @@ LONGEST = 12
 """Factors up to which orders are looked for."""
 EXACT = 5
 """Factors up to which the library tries every order; above, it builds them up from parts."""
-LEVELS = (32, 1, 1024)
+LEVELS = (32, 2, 1024)
 """Sizes that the library is asked about, the common one first."""
+ELEMENT = 8
+"""Multiplications of a matrix product in the time of one element of a loop."""
 ASKED = 243
 """How many proportions of sizes the library is asked about, if there are so many."""
 
@@ -81,7 +83,7 @@ def _ways(
     inputs: tuple[tuple[int, ...], ...], output: tuple[int, ...], dims: tuple[Dim, ...]
 ) -> tuple[Way, ...]:
     """Return the ways of factors whose axes are numbers of `dims`."""
-    points = list(_points(tuple(dict.fromkeys(n for d in dims for n in d.names))))
+    points = list(points_of(tuple(dict.fromkeys(n for d in dims for n in d.names))))
     found: dict[tuple[tuple[int, int], ...], None] = {}
     for sizes in points:
         lengths = {n: max(d.evaluate(sizes), 1) for n, d in enumerate(dims)}
@@ -90,7 +92,7 @@ def _ways(
     return _undominated(_best(candidates, points))
 
 
-def _points(names: Sequence[str]) -> Iterator[dict[str, int]]:
+def points_of(names: Sequence[str]) -> Iterator[dict[str, int]]:
     """Yield sizes of every proportion; of many names, those where up to two differ from all."""
     common, *others = LEVELS
     if len(LEVELS) ** len(names) <= ASKED:
@@ -155,18 +157,18 @@ def _undominated(found: Sequence[Way]) -> tuple[Way, ...]:
     """Return the ways than which no other is at most as dear for all sizes."""
     kept: list[Way] = []
     for way in found:
-        if any(_at_most(other.cost, way.cost) for other in kept):
+        if any(at_most(other.cost, way.cost) for other in kept):
             continue
-        kept = [other for other in kept if not _at_most(way.cost, other.cost)]
+        kept = [other for other in kept if not at_most(way.cost, other.cost)]
         kept.append(way)
     return tuple(kept)
 
 
-def _at_most(cost: Dim, other: Dim) -> bool:
+def at_most(cost: Dim, other: Dim) -> bool:
     """Whether a cost is never more than another one, all sizes being one or more."""
     difference = other - cost
     more = {name: Dim.of(name) + 1 for name in difference.names}
     return at_least(difference) == "yes" or at_least(difference.substitute(more)) == "yes"
 
 
-__all__ = ["Way", "is_open", "values_of", "ways"]
+__all__ = ["ELEMENT", "Way", "at_most", "is_open", "points_of", "values_of", "ways"]

@@ -16,6 +16,7 @@ from symgrad.algebra.weights import even_out
 from symgrad.algebra.within import within
 from symgrad.dims import Dim
 from symgrad.form import Form, Forms, Structured
+from symgrad.generation.ahead import ahead_texts
 from symgrad.generation.analytic import real_only
 from symgrad.generation.direct import direct, direct_text, together
 from symgrad.generation.door import size_names
@@ -65,7 +66,7 @@ class Drivers(Orders):
             texts.append(self.expand(structured, structured.dense, "dense"))
             if structured.compact is not None:
                 texts.append(self.expand(structured, structured.compact, "compact"))
-        texts += self.straight()
+        texts += [*self.straight(), *ahead_texts(self)]
         texts += [
             self.record(),
             self.back(self.forms.vjp, "_back"),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from symgrad.algebra.ways import ELEMENT
 from symgrad.dims import ONE, ZERO, Dim, signed
 from symgrad.errors import InternalError
 from symgrad.functions import singles, twins
@@ -39,9 +40,6 @@ from symgrad.schedule import (
     stretch,
     written_by,
 )
-
-ELEMENT = 8
-"""Multiplications of a matrix product in the time of one element of a loop."""
 
 CASTS = r"number\((?:[^()]|\([^()]*\))*\)|range\(.*|^ *(?:stream|clear)\("
 """Brackets of a line that order no additions: sums may still be taken in any order."""
