@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from symgrad.algebra.segments import Trade
 from symgrad.derivation import Derivation, Jacobian
+from symgrad.dims import Dim
 from symgrad.program import Array, Definition, Delta, Index, Lookup, Position, Program, arrays_of
 
 
@@ -120,6 +121,19 @@ class Structured:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """What makes a dense Jacobian of the declared arrays, from the parameter to the output.
+
+    `key` is that of the Jacobian, whose array comes last. `costs` are the multiplications of the
+    way back and of this one beside the forward pass; none where this one is never dearer.
+    """
+
+    key: str
+    definitions: tuple[Definition, ...]
+    costs: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Curvature:
     """All forms of second derivatives; of a pair of arrays only the order as declared is there.
 
@@ -137,7 +151,8 @@ class Curvature:
 class Forms:
     """All forms of one derivation; with a `trade` the way back computes some definitions again.
 
-    `saved` is what the way back reads of the forward pass; no index has a higher `serial`.
+    `saved` is what the way back reads of the forward pass; no index has a higher `serial`. `ahead`
+    are the dense Jacobians that tangents may make.
     """
 
     program: Program
@@ -153,3 +168,4 @@ class Forms:
     domain: Form | None = None
     trade: Trade | None = None
     curvature: Curvature | None = None
+    ahead: tuple[Ahead, ...] = ()

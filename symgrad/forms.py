@@ -7,8 +7,11 @@ the selection did not ask for is in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 
+from symgrad.algebra.ahead import ahead
 from symgrad.algebra.factors import keyed, structure
 from symgrad.algebra.names import Names
 from symgrad.algebra.narrow import narrow
@@ -59,6 +62,8 @@ def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
         if n in own
     )
     jvp = tangents(derivation, Names(program), supply)
+    taken = [d.name for s in structured for d in (s.dense, s.compact) if d is not None]
+    ways = [ahead(derivation, adjoints, s, _beside(names, taken), supply) for s in structured]
     domain = _domain(program) if check_domain and program.conditions else None
     return Forms(
         program,
@@ -72,7 +77,15 @@ def forms(derivation: Derivation, *, check_domain: bool = False) -> Forms:
         tuple(saved),
         supply.serial,
         domain,
+        ahead=tuple(way for way in ways if way is not None),
     )
+
+
+def _beside(names: Names, more: Sequence[str]) -> Names:
+    """Return names that avoid the same ones, and more."""
+    found = copy(names)
+    found.taken = {*names.taken, *more}
+    return found
 
 
 def _narrowed(

@@ -21,6 +21,7 @@ from symgrad.arguments import call_arguments
 from symgrad.derivation import Derivation
 from symgrad.emit import Source
 from symgrad.errors import ValidationError
+from symgrad.forced import each_way
 from symgrad.form import Forms, Structured
 from symgrad.judge_products import require_products
 from symgrad.judge_twice import compare_twice
@@ -103,6 +104,7 @@ class _Judged:
         _require_value(program, arrays, values)
         dense = found if several else {(program.outputs[0], k): v for k, v in found.items()}
         self.require_ways(arrays, dense)
+        self.require_orders(arrays, values, dense)
         self.seen.append((arrays, (positional, keywords), values, dense))
         return dense
 
@@ -135,12 +137,35 @@ class _Judged:
                     title = "d{}/d{} of few samples".format(*key)
                     _require_same(program.name, title, found, dense[key])
 
+    def require_orders(
+        self, arrays: dict[str, Any], values: Mapping[str, Any], dense: Mapping[Any, Any]
+    ) -> None:
+        """Refuse orders of products that give other results than those taken for these sizes."""
+        blocks = (*values.values(), *dense.values())
+        if not all(np.all(np.isfinite(block)) for block in blocks):
+            return
+        program, several = self.made.program, len(self.made.program.outputs) > 1
+        positional, keywords = call_arguments(program.arrays, arrays)
+        for which in each_way(self.module):
+            with np.errstate(all="ignore"):
+                made = self.module.forward(*positional, **keywords)
+                found = self.module.jacobian(*positional, **keywords)
+            for name, value in zip(program.outputs, made if several else (made,), strict=True):
+                _require_same(program.name, f"{name} by {which}", value, values[name])
+            for key, block in found.items():
+                pair = key if several else (program.outputs[0], key)
+                title = "d{}/d{} by {}".format(*pair, which)
+                _require_same(program.name, title, block, dense[pair])
+            self.require_ways(arrays, dense)
+
     def require_products(self) -> None:
         """Judge products and compact forms by the first Jacobians that are finite."""
         for arrays, call, values, dense in self.seen:
             if all(np.all(np.isfinite(block)) for block in dense.values()):
                 with np.errstate(all="ignore"):
                     require_products(self.made, self.module, arrays, call, values, dense)
+                    for _ in each_way(self.module):
+                        require_products(self.made, self.module, arrays, call, values, dense)
                 return
 
 

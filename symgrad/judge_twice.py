@@ -16,6 +16,7 @@ import numpy as np
 from symgrad.algebra.order import needed
 from symgrad.arguments import call_arguments
 from symgrad.derivation import Derivation, Jacobian
+from symgrad.forced import each_way
 from symgrad.form import Forms
 from symgrad.judge_products import contracted, require_close
 from symgrad.program import Definition, Program, indices_of
@@ -49,6 +50,13 @@ def compare_twice(made: Forms, module: Any, trial: Trial) -> Report | None:
             first = () if several else (made.program.outputs[0],)
             blocks = {(*first, *key): block for key, block in found.items()}
             _require_same(made, module, positional, keywords, blocks)
+            for _ in each_way(module):
+                again = module.hessian(*positional, **keywords)
+                _require_same(made, module, positional, keywords, blocks)
+                for key, block in again.items():
+                    if np.all(np.isfinite(found[key])):
+                        what = "second derivative by {}, {}".format(*key[-2:])
+                        require_close(made.program, what, block, found[key])
         return {(labels[o, p], q): blocks[o, p, q] for o, p, q in blocks}
 
     def exactly(arrays: dict[str, Any]) -> dict[tuple[str, str], Any]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from symgrad.algebra.alternatives import Alternative, Alternatives
 from symgrad.algebra.radix import holds
 from symgrad.dims import Dim
 from symgrad.errors import InternalError
@@ -41,6 +42,7 @@ from symgrad.program import (
 from symgrad.schedule import (
     Buffer,
     Call,
+    Choice,
     Clear,
     For,
     Kernel,
@@ -66,6 +68,7 @@ def plan(
     handed: Sequence[str] | None = None,
     lower: frozenset[str] = frozenset(),
     filled: Collection[str] = (),
+    ways: Alternatives | None = None,
     *,
     loops: bool = False,
 ) -> Schedule:
@@ -77,6 +80,7 @@ def plan(
     With `keep`, the arrays wanted afterwards, an element-wise definition may be written over an
     array that nothing reads any more. With `handed`, the arrays given to a caller, others may be
     views of the arrays that they reshape. `lower` names lower triangular arrays made elsewhere.
+    Of the definitions in `ways` that way is taken which is the cheapest when they run.
     """
     own = {d.name: tuple(i.dim for i in d.indices) for d in definitions}
     lower |= triangular(definitions)
@@ -89,6 +93,8 @@ def plan(
         body = group[0].body
         if group[0].loop is not None:
             planner.recurrence(group)
+        elif group[0].name in (ways or {}):
+            planner.choose(group[0].name, (ways or {})[group[0].name])
         elif isinstance(body, Primitive):
             planner.call(Call(group, body.operands[0].array in lower))
         else:
@@ -233,6 +239,12 @@ class Planner:
         self.flush()
         self.steps.append(call)
 
+    def choose(self, name: str, ways: Sequence[Alternative]) -> None:
+        """Append a choice between the schedules of several ways to one array."""
+        self.flush()
+        made = tuple(plan(way.definitions, self.batch, shapes=self.shapes) for way in ways)
+        self.steps.append(Choice(name, tuple(way.cost for way in ways), made))
+
     def product(self, definition: Definition, term: Term) -> Product | None:
         """Return a term as a product of two whole arrays, or None."""
         found = None if self.loops else _product(definition, term, self.fixed)
@@ -313,7 +325,8 @@ def _walk(steps: Sequence[Step], loop: Loop, batch: Index) -> Step:
     """Return the walk through the steps: inside the kernel if there is only one."""
     only = steps[0]
     if len(steps) > 1 or not isinstance(only, Kernel):
-        return Walk(loop.index, loop.reverse, tuple(s for s in steps if not isinstance(s, Walk)))
+        inside = tuple(s for s in steps if not isinstance(s, Walk | Choice))
+        return Walk(loop.index, loop.reverse, inside)
     if not only.split:
         nodes: tuple[Node, ...] = (For(loop.index, only.nodes, loop.reverse),)
     else:

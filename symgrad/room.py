@@ -86,6 +86,9 @@ class Room:
         if name not in spent.names:
             return 0, 0
         found = spent.of(name)
+        if not found.decided:
+            spent = Accounts(self.forms, self.wrt, item, sizes)
+            found = spent.of(name)
         sizes = spent.sizes(sizes)
         return max(p.evaluate(sizes) for p in found.peaks), found.results.evaluate(sizes)
 

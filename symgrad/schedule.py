@@ -217,7 +217,19 @@ class Walk:
     steps: tuple[Product | Kernel | Call, ...]
 
 
-Step = Union[Product, Kernel, Call, Walk]
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Several ways to compute an array, of which the cheapest for the sizes at hand is taken.
+
+    `costs` are multiplications; what a way needs besides is its own.
+    """
+
+    target: str
+    costs: tuple[Dim, ...]
+    ways: tuple[Schedule, ...]
+
+
+Step = Union[Product, Kernel, Call, Walk, Choice]
 
 
 def written_by(step: Step) -> tuple[str, ...]:
@@ -231,6 +243,8 @@ def written_by(step: Step) -> tuple[str, ...]:
             return tuple(d.name for d in step.definitions)
         case Walk():
             return tuple(dict.fromkeys(n for inner in step.steps for n in written_by(inner)))
+        case Choice():
+            return (step.target,)
 
 
 def read_by(step: Step) -> tuple[str, ...]:
@@ -245,6 +259,10 @@ def read_by(step: Step) -> tuple[str, ...]:
             return tuple(n for d in step.definitions for n in reads(d))
         case Walk():
             return tuple(dict.fromkeys(n for inner in step.steps for n in read_by(inner)))
+        case Choice():
+            own = {made.name for way in step.ways for made in way.buffers}
+            read = (n for way in step.ways for inner in way.steps for n in read_by(inner))
+            return tuple(dict.fromkeys(n for n in read if n not in own))
 
 
 @dataclass(frozen=True, slots=True)

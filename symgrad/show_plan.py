@@ -16,6 +16,7 @@ from symgrad.schedule import (
     Begin,
     Buffer,
     Call,
+    Choice,
     Clear,
     Flat,
     For,
@@ -59,6 +60,17 @@ def _step(step: Step, number: str, letters: Letters) -> list[str]:
                 for place, inner in enumerate(step.steps, 1):
                     lines += _step(inner, f"{number}.{place}", letters)
             return lines
+        case Choice():
+            lines = [f"{number}. choose   {step.target}, the fewest multiplications"]
+            for letter, cost, made in zip("abc", step.costs, step.ways, strict=False):
+                lines.append(f"{number}{letter}. {_size_text(cost)}")
+                for place, each in enumerate(made.steps, 1):
+                    lines += _step(each, f"{number}{letter}.{place}", letters)
+            return lines
+
+
+def _size_text(cost: Dim) -> str:
+    return cost.render().replace("#B", "B")
 
 
 def _buffer(made: Buffer) -> str:

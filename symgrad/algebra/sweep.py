@@ -21,6 +21,7 @@ from symgrad.algebra.parts import part_of
 from symgrad.algebra.primitives import primitive_key, share
 from symgrad.algebra.step import step
 from symgrad.algebra.terms import is_inner, is_simple, is_structural, tie
+from symgrad.algebra.ways import is_open
 from symgrad.derivation import Selection
 from symgrad.errors import InternalError
 from symgrad.program import (
@@ -280,8 +281,11 @@ class Sweep:
         return Term((), (*outer, access))
 
     def paired(self, wish: str, term: Term, free: Sequence[Index]) -> Term:
-        """Name inner sums of a long product, so that the loops left are as few as may be."""
-        while (found := inner_sum(term)) is not None:
+        """Name inner sums of a long product, so that the loops left are as few as may be.
+
+        A product whose best order depends on sizes is left: they decide when it is computed.
+        """
+        while not self.decided_later(term) and (found := inner_sum(term)) is not None:
             inner, rest = found
             access = self.sums.get(inner)
             if access is None:
@@ -290,6 +294,10 @@ class Sweep:
             bound = tuple(i for i in term.bound if i not in inner.bound)
             term = Term(bound, (*rest, access))
         return term
+
+    def decided_later(self, term: Term) -> bool:
+        """Whether sizes decide on the order of a product; the steps of recurrences have one."""
+        return not self.stepping and is_open(term)
 
     def whole(self, access: Access) -> bool:
         """Whether an access of bare indices runs over all of its array, not a part of it."""

@@ -16,6 +16,7 @@ from symgrad.costs.spans import Span
 from symgrad.costs.steps import Ledger, Runner, walk_segments
 from symgrad.dims import ZERO, Dim
 from symgrad.form import Form, Forms, Structured
+from symgrad.generation.ahead import ahead_of, of_ahead
 from symgrad.generation.direct import together
 from symgrad.generation.drivers import Drivers, Shapes
 from symgrad.generation.drivers_twice import of_form, of_sweep_twice
@@ -34,7 +35,8 @@ class Spent:
     """What one form costs: work, the bytes it allocates, those it hands out, the most at once.
 
     The most is the largest of `peaks`. Of a recurrence in segments it is a bound. `merged`
-    are the lengths of axes that numpy copies to make one axis of several.
+    are the lengths of axes that numpy copies to make one axis of several. Not `decided` is which
+    ways are taken: then it is the cost of the first ones.
     """
 
     operations: Count
@@ -45,15 +47,26 @@ class Spent:
     exact: bool
     peak_exact: bool
     merged: frozenset[Dim]
+    decided: bool
 
 
 class Accounts:
-    """Adds up the forms of one layer for numbers of `item` bytes, each when it is asked for."""
+    """Adds up the forms of one layer for numbers of `item` bytes, each when it is asked for.
 
-    def __init__(self, forms: Forms, wrt: Sequence[str], item: int) -> None:
+    Of several ways to compute something that is counted which is taken for the sizes `known`.
+    """
+
+    def __init__(
+        self,
+        forms: Forms,
+        wrt: Sequence[str],
+        item: int,
+        known: Mapping[str, int] | None = None,
+    ) -> None:
         self.forms = forms
         self.wrt = wrt
         self.item = item
+        self.known = dict(known or {})
         self.drivers = Drivers(forms)
         self.batched = any(a.batched for a in forms.program.arrays)
         self.spans: dict[Span, None] = {}
@@ -71,7 +84,7 @@ class Accounts:
     def of(self, name: str) -> Spent:
         """Return what a form costs."""
         if name not in self._done:
-            ledger = Ledger(self.item, self.forms.program.tables)
+            ledger = Ledger(self.item, self.forms.program.tables, sizes=self.known)
             if self.forms.domain is not None and name != "pull":
                 self._alone(ledger, Order(self.forms.domain.definitions))
             self._entry(name)(ledger)
@@ -79,7 +92,7 @@ class Accounts:
             work = ledger.work
             self._done[name] = Spent(
                 work.operations, work.calls, ledger.total, ledger.live, tuple(ledger.marks),
-                ledger.total_exact, ledger.peak_exact, frozenset(ledger.merged),
+                ledger.total_exact, ledger.peak_exact, frozenset(ledger.merged), ledger.decided,
             )  # fmt: skip
         return self._done[name]
 
@@ -101,9 +114,10 @@ class Accounts:
         for form, (parameter, kind) in form_names(self.forms, self.wrt).items():
             blocks = [s for s in self.forms.structured if s.pair == parameter]
             if kind == "dense" and self.drivers.shorter:
-                table[form] = self._straight(blocks, joint=False)
+                back = self._straight(blocks, joint=False)
             else:
-                table[form] = self._of_blocks(blocks, self.drivers.of_sweep(), kind)
+                back = self._of_blocks(blocks, self.drivers.of_sweep(), kind)
+            table[form] = self._or_ahead(blocks, back) if kind == "dense" else back
         return table[name] if name in table else self._entry_twice(name)
 
     def _entry_twice(self, name: str) -> Callable[[Ledger], None]:
@@ -159,6 +173,31 @@ class Accounts:
     def dense(self, ledger: Ledger) -> None:
         """Note all dense Jacobians from one pass."""
         blocks = [s for s in self.forms.structured if s.pair in self.wrt]
+        if len(self.forms.structured) == 1:
+            self._or_ahead(blocks, lambda ledger: self._all_back(ledger, blocks))(ledger)
+        else:
+            self._all_back(ledger, blocks)
+
+    def _or_ahead(
+        self, blocks: Sequence[Structured], back: Callable[[Ledger], None]
+    ) -> Callable[[Ledger], None]:
+        """Return how a dense Jacobian is counted that tangents may make, where sizes say so."""
+        only = blocks[0] if len(blocks) == 1 else None
+        way = None if only is None else ahead_of(self.forms, only)
+        if only is None or way is None:
+            return back
+
+        def note(ledger: Ledger) -> None:
+            if way.costs and ledger.way(way.costs) == 0:
+                back(ledger)
+                return
+            size = ledger.size([i.dim for i in only.dense.indices])
+            self._alone(ledger, of_ahead(way, only), size)
+
+        return note
+
+    def _all_back(self, ledger: Ledger, blocks: Sequence[Structured]) -> None:
+        """Note dense Jacobians from one pass that goes back."""
         if self.drivers.shorter and len(blocks) == len(self.forms.structured):
             self._straight(blocks, joint=True)(ledger)
         else:

@@ -96,7 +96,12 @@ def planned(
     sizes = open_sizes(sizes_of(dims, layer), forms.program)
     samples = None if batch is None else whole(batch, "batch", 0)
     kind = _computable(dtype)
-    return Plan(forms.program.name, Accounts(forms, wrt, kind.itemsize), samples, sizes, kind)
+    accounts = Accounts(forms, wrt, kind.itemsize, _sizes(samples, sizes))
+    return Plan(forms.program.name, accounts, samples, sizes, kind)
+
+
+def _sizes(batch: int | None, dims: Mapping[str, int]) -> dict[str, int]:
+    return dict(dims) | ({BATCH.names[0]: batch} if batch is not None else {})
 
 
 def _computable(dtype: Any) -> np.dtype[Any]:
@@ -121,7 +126,7 @@ class Plan(Mapping[str, Cost]):
         self.dtype = dtype
         self.letter = letter(accounts)
         self._accounts = accounts
-        self._sizes = dict(dims) | ({BATCH.names[0]: batch} if batch is not None else {})
+        self._sizes = _sizes(batch, dims)
 
     def __getitem__(self, name: str) -> Cost:
         if name not in self._accounts.names:
@@ -148,21 +153,22 @@ class Plan(Mapping[str, Cost]):
     def _cost(self, spent: Spent) -> Cost:
         self._sizes = self._accounts.sizes(self._sizes)
         workspace = spent.allocated - spent.results
+        exact, peak_exact = spent.exact and spent.decided, spent.peak_exact and spent.decided
         return Cost(
-            self._count(spent.operations),
-            self._count(spent.calls),
+            self._count(spent.operations, decided=spent.decided),
+            self._count(spent.calls, decided=spent.decided),
             self._bytes(spent.results),
-            self._bytes(workspace, exact=spent.exact, merged=spent.merged),
-            self._bytes(spent.allocated, exact=spent.exact, merged=spent.merged),
-            self._bytes(*spent.peaks, exact=spent.peak_exact, merged=spent.merged),
+            self._bytes(workspace, exact=exact, merged=spent.merged),
+            self._bytes(spent.allocated, exact=exact, merged=spent.merged),
+            self._bytes(*spent.peaks, exact=peak_exact, merged=spent.merged),
         )
 
-    def _count(self, count: Count) -> Quantity:
+    def _count(self, count: Count, *, decided: bool) -> Quantity:
         polynomial, exact = count.symbols()
         value, sure = (None, exact)
         if self._known(*count.amounts, polynomial):
             value, sure = count.number(self._sizes)
-        return Quantity((self._named(polynomial),), value, exact, sure)
+        return Quantity((self._named(polynomial),), value, exact and decided, sure and decided)
 
     def _bytes(
         self, *sizes: Dim, exact: bool = True, merged: frozenset[Dim] = frozenset()

@@ -19,7 +19,7 @@ from symgrad.costs.spans import Span
 from symgrad.dims import ONE, ZERO, Dim
 from symgrad.generation.write_driver import is_layered, is_stack, oriented, takes_samples
 from symgrad.program import BATCH, Access, Definition, Index, Lookup, Primitive, Table, indices_of
-from symgrad.schedule import Buffer, Call, Kernel, Product, Schedule, Step, Walk, written_by
+from symgrad.schedule import Buffer, Call, Choice, Kernel, Product, Schedule, Step, Walk, written_by
 
 INTEGER = 8
 """Bytes of an integer."""
@@ -32,7 +32,7 @@ class Ledger:
     `live` are the bytes there are at the moment, `marks` what they were before something was freed,
     `total` all that were ever allocated; what is not exact is a bound. `merged` are the lengths of
     axes that are copied to become one, `touched` what single statements allocate; `tables` hold the
-    places of parts.
+    places of parts. `sizes` decide between ways; without those that do it is not `decided`.
     """
 
     item: int
@@ -45,6 +45,16 @@ class Ledger:
     total_exact: bool = True
     merged: set[Dim] = field(default_factory=set)
     touched: dict[Dim, None] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    decided: bool = True
+
+    def way(self, costs: Sequence[Dim]) -> int:
+        """Return which of several ways is taken, the first one if sizes that decide are missing."""
+        if all(name in self.sizes for cost in costs for name in cost.names):
+            values = [cost.evaluate(self.sizes) for cost in costs]
+            return values.index(min(values))
+        self.decided = False
+        return 0
 
     def take(self, size: Dim) -> None:
         """Allocate."""
@@ -193,6 +203,10 @@ class Runner:
             case Walk():
                 for inner in step.steps:
                     self._step(inner, (*walked, step.index))
+            case Choice():
+                way = step.ways[self.ledger.way(step.costs)]
+                self.buffers |= {b.name: b for b in way.buffers}
+                self.run(way.steps)
 
     # ------------------------------------------------------------ matrix products
 

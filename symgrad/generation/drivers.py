@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from symgrad.algebra.alternatives import alternatives, in_pairs
 from symgrad.algebra.declared import expand
 from symgrad.algebra.segments import Record, Run, Stage
 from symgrad.algebra.weights import even_out
 from symgrad.algebra.within import within
 from symgrad.dims import Dim
 from symgrad.form import Form, Forms, Structured
+from symgrad.generation.ahead import ahead_texts
 from symgrad.generation.analytic import real_only
 from symgrad.generation.direct import direct, direct_text, is_shorter, together
 from symgrad.generation.door import size_names
@@ -67,7 +69,7 @@ class Drivers(Orders):
             texts.append(self.expand(structured, structured.dense, "dense"))
             if structured.compact is not None:
                 texts.append(self.expand(structured, structured.compact, "compact"))
-        texts += self.straight()
+        texts += [*self.straight(), *ahead_texts(self)]
         texts += [
             self.record(),
             self.back(self.forms.vjp, "_back"),
@@ -259,6 +261,7 @@ class Drivers(Orders):
             return self.planned(self.prepared(order))
         program = self.forms.program
         definitions = within(expand(order.definitions, program.declared), program)
+        definitions = in_pairs(definitions, {*self.shapes(order.given), *more})
         return self.planned(replace(order, definitions=definitions), more)
 
     def prepared(self, order: Order) -> Order:
@@ -267,7 +270,7 @@ class Drivers(Orders):
         definitions = within(expand(order.definitions, program.declared), program)
         values = {d.name: d for d in program.definitions}
         known = {*self.shapes(order.given), *(d.name for d in definitions)}
-        return replace(order, definitions=even_out(definitions, values, known))
+        return replace(order, definitions=in_pairs(even_out(definitions, values, known), known))
 
     def apart(self, order: Order, wanted: Collection[str]) -> Steps:
         """Return the steps of a form; what parameters determine has functions of its own.
@@ -336,8 +339,12 @@ class Drivers(Orders):
         program, definitions = self.forms.program, order.definitions
         shapes = {**self.shapes(order.given), **(more or {})}
         lower = triangular(program.definitions)
-        schedule = plan(definitions, program.batch, order.keep, shapes, order.handed, lower)
-        shapes |= {d.name: tuple(i.dim for i in d.indices) for d in definitions}
+        ways = alternatives(definitions, shapes)
+        everything = [d for found in ways.values() for way in found for d in way.definitions]
+        shapes |= {d.name: tuple(i.dim for i in d.indices) for d in (*everything, *definitions)}
+        schedule = plan(
+            definitions, program.batch, order.keep, shapes, order.handed, lower, ways=ways
+        )
         return schedule, shapes
 
     # ------------------------------------------------------------ parts of drivers

@@ -7,9 +7,10 @@ Steps apart, each a call of numpy or of a kernel, cost more than what they compu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from symgrad.algebra.alternatives import at_once
 from symgrad.algebra.order import needed
 from symgrad.dims import Dim
 from symgrad.form import Structured
@@ -68,6 +69,7 @@ def _whole(drivers: Drivers, blocks: Sequence[Structured]) -> _Whole | None:
     if any(d.loop is not None or isinstance(d.body, Primitive) for d in definitions):
         return None
     order = drivers.prepared(Order(definitions, made=results))
+    order = replace(order, definitions=at_once(order.definitions, drivers.shapes(())))
     axes = {d.name: tuple(i.dim for i in d.indices) for d in order.definitions}
     shapes = {**drivers.shapes(()), **axes}
     made = plan(order.definitions, drivers.forms.program.batch, shapes=shapes, loops=True)

@@ -36,11 +36,21 @@ class Written:
     made: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     piece: Piece | None = None
+    ways: tuple[Branch, ...] = ()
 
     @property
     def text(self) -> str:
         """All lines."""
-        return "\n".join((*self.made, *self.lines))
+        inner = (step.text for way in self.ways for step in way.steps)
+        return "\n".join((*self.made, *self.lines, *(way.cost for way in self.ways), *inner))
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of several ways to run a step: its steps, and the expression of what they cost."""
+
+    cost: str
+    steps: tuple[Written, ...]
 
 
 @dataclass(slots=True)
@@ -56,11 +66,22 @@ class PieceBook:
         for run in _runs(steps):
             result += [line for step in run for line in step.made]
             pieces = [s.piece for s in run if s.piece is not None and s.piece.lines]
-            if len(pieces) < 2:
+            branches = [way for step in run for way in step.ways]
+            if branches:
+                result += self.choice(branches)
+            elif len(pieces) < 2:
                 result += [line for step in run for line in step.lines]
             else:
                 result.append(self.call(pieces))
         return result
+
+    def choice(self, ways: Sequence[Branch]) -> list[str]:
+        """Return the lines that take the cheapest way."""
+        heads = ["if way == 0:", *(f"elif way == {n}:" for n in range(1, len(ways) - 1)), "else:"]
+        lines = [f"way = _cheapest({', '.join(way.cost for way in ways)})"]
+        for head, way in zip(heads, ways, strict=True):
+            lines += [head, *(f"    {line}" for line in self.lines(way.steps))]
+        return lines
 
     def call(self, pieces: Sequence[Piece]) -> str:
         """Return the statement that runs steps on all samples, having noted their function."""
@@ -90,7 +111,7 @@ def _runs(steps: Iterable[Written]) -> Iterator[list[Written]]:
     """Yield neighbours that may run together."""
     run: list[Written] = []
     for step in steps:
-        if step.piece is None and step.lines:
+        if step.piece is None and (step.lines or step.ways):
             yield run
             yield [step]
             run = []
@@ -107,4 +128,4 @@ def _tuple_text(names: Sequence[str]) -> str:
     return f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
 
 
-__all__ = ["Piece", "PieceBook", "Written"]
+__all__ = ["Branch", "Piece", "PieceBook", "Written"]

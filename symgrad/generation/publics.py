@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from symgrad.form import Factor, Forms, Structured
+from symgrad.generation.ahead import costs_text, or_ahead
 from symgrad.generation.captions import caption
 from symgrad.generation.direct import direct, is_shorter, together
 from symgrad.generation.door import size_names
@@ -199,9 +200,6 @@ class Publics:
             flag = f", {zeroed}"
             doc.append(f"With {zeroed}=True, zeros of the structure are not written: out has them,")
             doc.append("as an earlier call left it.")
-        if kind == "dense" and not self.several:
-            driver = f"_few_{structured[0].key}"
-            lines = [*self.if_few(driver, f"{driver}(arrays, sizes, dtype, single, {out})"), *lines]
         if self.several:
             lines.append(f"outs = _outs({out}, {len(structured)})")
             common = "arrays, sizes, dtype, v, single"
@@ -209,8 +207,18 @@ class Publics:
             lines += ["return (", *calls, ")"]
         else:
             lines.append(f"return {drivers[0]}(arrays, sizes, dtype, v, single, {out}{flag})")
+            lines = self.otherwise(structured[0], out, lines) if kind == "dense" else lines
         keywords = [f"{out}=None", *([f"{zeroed}=False"] if flag else [])]
         return self.function(name, self.parameters(keywords=keywords), doc, lines)
+
+    def otherwise(self, structured: Structured, out: str, back: list[str]) -> list[str]:
+        """Return the lines of a dense Jacobian that sizes may send another way than `back`."""
+        driver = f"_few_{structured.key}"
+        few = self.if_few(driver, f"{driver}(arrays, sizes, dtype, single, {out})")
+        lines = or_ahead(self.forms, structured, ("", out, ""), back)
+        needs = f"{self.few.get(driver, '')} {costs_text(self.forms, structured)}"
+        first = self.sizes_line(f"n_B {needs}" if few else needs)
+        return [*first, *few[1:], *lines]
 
     def driver(self, structured: Structured) -> str:
         """Return the driver of a dense Jacobian where nothing else is asked for."""
@@ -285,13 +293,22 @@ class Publics:
             calls.append(f"    {key}: {f'found[{key}]' if s in joint else driver},")
         names = self.forms.derivation.selection.names
         until = f', "{names[0]}"' if len(names) == 1 else ""
-        lines = [
-            *self.sizes_line(" ".join((*shapes, *self.few.values()))), "shapes = {", *shapes, "}",
-            f"outs = _given({out}, shapes, dtype, single, arrays)",
-            *self.if_few("_few", f"_filled(_few(arrays, sizes, dtype, single, outs), {out})")[1:],
+        back = [
             f"v = {'_sweep_dense' if self.shorter else '_sweep'}(arrays, sizes, dtype{until})",
             *(["found = _direct(arrays, sizes, dtype, v, single, outs)"] if joint else []),
             "found = {", *calls, "}", f"return _filled(found, {out})"]  # fmt: skip
+        needs = [*shapes, *self.few.values()]
+        if len(self.forms.structured) == 1:
+            only, key = self.forms.structured[0], f'"{names[0]}"'
+            call = (f"_filled({{{key}: ", f"outs.get({key})", f"}}, {out})")
+            needs.append(costs_text(self.forms, only))
+            back = or_ahead(self.forms, only, call, back)
+        lines = [
+            *self.sizes_line(" ".join(needs)), "shapes = {", *shapes, "}",
+            f"outs = _given({out}, shapes, dtype, single, arrays)",
+            *self.if_few("_few", f"_filled(_few(arrays, sizes, dtype, single, outs), {out})")[1:],
+            *back,
+        ]  # fmt: skip
         keys = "(output, θ)" if self.several else "θ"
         doc = [
             "Return all dense Jacobians by name, from one forward pass.",

@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from symgrad.algebra.ways import ELEMENT
 from symgrad.dims import ONE, ZERO, Dim, signed
+from symgrad.errors import InternalError
 from symgrad.functions import singles, twins
 from symgrad.generation.fold import fold
-from symgrad.generation.pieces import Piece, Written
+from symgrad.generation.pieces import Branch, Piece, Written
 from symgrad.generation.write_call import call_lines
 from symgrad.generation.write_kernel import (
     RESERVED,
@@ -28,6 +30,7 @@ from symgrad.program import BATCH, Access, Affine, Index, Lookup, Position
 from symgrad.schedule import (
     Buffer,
     Call,
+    Choice,
     Kernel,
     Product,
     Schedule,
@@ -37,9 +40,6 @@ from symgrad.schedule import (
     stretch,
     written_by,
 )
-
-ELEMENT = 8
-"""Multiplications of a matrix product in the time of one element of a loop."""
 
 CASTS = r"number\((?:[^()]|\([^()]*\))*\)|range\(.*|^ *(?:stream|clear)\("
 """Brackets of a line that order no additions: sums may still be taken in any order."""
@@ -236,6 +236,15 @@ def driver_steps(
         new = [name for name in writes if name not in made]
         made.update(new)
         lines = tuple(f"{code_name(name)} = {_allocation(buffers[name])}" for name in new)
+        if isinstance(step, Choice):
+            here = dict.fromkeys(made, "")
+            pairs = zip(step.costs, step.ways, strict=True)
+            branches = tuple(
+                Branch(dim_text(c), tuple(driver_steps(w, book, is_batched, here, taken)))
+                for c, w in pairs
+            )
+            steps.append(Written(complete, lines, ways=branches))
+            continue
         steps.append(_written(step, complete, lines, _Scene(book, is_batched, taken, past)))
     return steps
 
@@ -283,6 +292,8 @@ def _written(
             return _walked(step, complete, made, scene)
         case Call():
             return Written(complete, made, tuple(call_lines(step)))
+        case Choice():
+            raise InternalError("a choice has steps of its own")
 
 
 def _walked(
@@ -327,7 +338,7 @@ def takes_samples(step: Step, is_batched: Callable[[str], bool]) -> bool:
             return _by_sample(step, is_batched)
         case Walk():
             return all(takes_samples(inner, is_batched) for inner in step.steps)
-        case Call():
+        case Call() | Choice():
             return False
 
 
