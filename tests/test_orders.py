@@ -329,6 +329,50 @@ def test_beside_a_recurrence_orders_of_outputs_are_open():
     assert sg.check(sg.compile(text, check=False)).ok
 
 
+def random_product(seed):
+    """Return the text of a product of three to five matrices and vectors that share indices."""
+    rng = np.random.default_rng(seed)
+    letters = [str(a) for a in rng.permutation(list("abcdef"))[: rng.integers(4, 6)]]
+    pairs = [*pairwise(letters), *((letters[0], letters[-1]) for _ in range(rng.integers(0, 2)))]
+    if rng.random() < 0.5:
+        pairs.append((letters[int(rng.integers(len(letters)))],))
+    pairs = [pairs[k] for k in rng.permutation(len(pairs))]
+    free = [letters[0], letters[-1]][: rng.integers(1, 3)]
+    bound = [a for a in letters if a not in free]
+    roles = ["input", *("param" for _ in pairs[1:])] if rng.random() < 0.7 else ["param"] * 9
+    names = [f"M{n}" for n in range(len(pairs))]
+    lines = [f"{name}: {role}[{', '.join(f'n{a}' for a in at)}]"
+             for name, role, at in zip(names, roles, pairs, strict=False)]  # fmt: skip
+    body = " * ".join(f"{name}[{', '.join(at)}]" for name, at in zip(names, pairs, strict=True))
+    lines.append(f"y[{', '.join(free)}] = sum[{', '.join(bound)}]({body})")
+    spec = ",".join("".join(at) for at in pairs), "".join(free)
+    return "\n".join(lines), spec, roles[0] == "input", letters
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_products_are_right_in_every_order(seed):
+    text, (operands, out), batched, letters = random_product(seed)
+    jac = unvalidated(text, plain=True, wrt="all")
+    rng = np.random.default_rng(seed)
+    arrays = arrays_of(jac, {f"n{a}": int(rng.integers(1, 5)) for a in letters}, 3, seed)
+    first, *others = operands.split(",")
+    spec = ",".join((f"z{first}" if batched else first, *others))
+    right = np.einsum(f"{spec}->{'z' if batched else ''}{out}", *arrays.values())
+    u = rng.normal(size=right.shape)
+    tangents = {n: rng.normal(size=np.shape(arrays[n])) for n in jac.wrt}
+    pushed = sum(
+        np.einsum(f"{spec}->{'z' if batched else ''}{out}", *{**arrays, n: t}.values())
+        for n, t in tangents.items()
+    )
+    for _ in ("", *each_way(jac.module)):
+        np.testing.assert_allclose(jac.module.forward(**arrays), right, rtol=1e-9, atol=1e-9)
+        found = jac.module.jvp(*arrays.values(), tangents)
+        np.testing.assert_allclose(found, pushed, rtol=1e-9, atol=1e-9)
+        back = jac.module.vjp(*arrays.values(), u)
+        total = sum(np.sum(back[n] * t) for n, t in tangents.items())
+        np.testing.assert_allclose(total, np.sum(u * pushed), rtol=1e-9, atol=1e-9)
+
+
 # ------------------------------------------------------------------ few entries, many outputs
 
 SCALAR = """

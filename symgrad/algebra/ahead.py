@@ -27,6 +27,7 @@ from symgrad.program import (
     Affine,
     Definition,
     Delta,
+    Guard,
     Index,
     Supply,
     Term,
@@ -94,8 +95,9 @@ def _tangents(
         definitions += local.supports
         name = names.new(f"t_{definition.name}")
         indices = (*definition.indices, *theta)
-        pushed = (_pushed(p, parameter, theta, tangent) for p in local.partials)
-        terms = tuple(sweep.split(name, t, indices) for t in pushed if t is not None)
+        arrived = [_pushed(p, parameter, theta, tangent) for p in local.partials]
+        pushed = [_scaled(t, tangent, names, definitions) for t in arrived if t is not None]
+        terms = tuple(sweep.split(name, t, indices) for t in pushed)
         definitions += sweep.definitions
         definitions.append(Definition(name, indices, terms, written=False))
         tangent[definition.name] = Access(name, tuple(Affine.of(i) for i in indices))
@@ -117,6 +119,27 @@ def _pushed(
     behind = tuple(Affine.of(i) for i in theta)
     factors = (*partial.factors, Access(known.array, (*access.at, *behind)))
     return contract(Term(partial.bound, factors))
+
+
+def _scaled(
+    term: Term, tangent: Mapping[str, Access], names: Names, definitions: list[Definition]
+) -> Term:
+    """Return a term in which a tangent times its slopes is one array: what is left is for BLAS."""
+    known = {access.array for access in tangent.values()}
+    found = [f for f in term.factors if isinstance(f, Access) and f.array in known]
+    if not term.bound or len(found) != 1 or any(p.bare is None for p in found[0].at):
+        return term
+    (behind,) = found
+    own = set(indices_of(behind))
+    inner = tuple(f for f in term.factors if set(indices_of(f)) <= own)
+    rest = tuple(f for f in term.factors if f not in inner)
+    structured = any(isinstance(f, Delta | Guard) for f in term.factors)
+    if structured or len(inner) < 2 or not rest:
+        return term
+    indices = tuple(p.bare for p in behind.at if p.bare is not None)
+    name = names.new(f"s_{behind.array.split('_', 1)[-1]}")
+    definitions.append(Definition(name, indices, (Term((), inner),), written=False))
+    return Term(term.bound, (*rest, Access(name, behind.at)))
 
 
 def _closed(

@@ -22,6 +22,7 @@ from symgrad.derive import derive
 from symgrad.emit import emit
 from symgrad.errors import InternalError, ShapeError, SymgradError, ValidationError
 from symgrad.explain import explain
+from symgrad.forced import each_way
 from symgrad.forms import forms
 from symgrad.judge import compare
 from symgrad.judge_twice import compare_twice
@@ -88,6 +89,9 @@ def faults(
     else:
         raise Refused("no finite point")
     found += _forms(jac, arrays, value, truth, rng)
+    for which in each_way(module):
+        again = _forms(jac, arrays, value, truth, rng)
+        found += [Fault(fault.law, f"{which}: {fault.detail}") for fault in again]
     second = derive(check(again), select(check(again), wrt))
     for j in second.jacobians[:1]:
         pair = (j.output, j.parameter)
