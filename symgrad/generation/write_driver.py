@@ -105,7 +105,8 @@ class KernelBook:
             if is_scatter(kernel, past.array):
                 callee = self.scatter(callee, kernel, names, past.array)
         if not kernel.split:
-            return Run(f"{callee}({', '.join((*shared, *sizes))})")
+            called = f"({callee})" if " if " in callee else callee
+            return Run(f"{called}({', '.join((*shared, *sizes))})")
         work = kernel.work if past is None else kernel.work + _volume(past.dims)
         line = (
             f"_share({callee}, n_B, {dim_text(work)}, "
