@@ -97,7 +97,8 @@ def fill(run: Evaluation, tape: Tape, jacobian: Jacobian, axes: Axes, out: Any) 
         kept = tuple(i for i in axes if i not in aliases)
         letters = dict(zip(kept, ascii_letters, strict=False))
         ends = [letters[aliases.get(i, i)] for i in axes]
-        view = np.einsum(f"{''.join(ends)}->{''.join(letters[i] for i in kept)}", out)
+        spec = f"{''.join(ends)}->{''.join(letters[i] for i in kept)}"
+        view = np.einsum(spec, out) if axes else out
         _written_into(run, tape, term, kept, view, alone=len(placed) == 1)
 
 

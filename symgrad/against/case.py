@@ -21,6 +21,9 @@ Arrays = dict[str, Any]
 FORWARD, DENSE, VJP, GRADIENT = "forward", "dense Jacobians", "vjp", "gradient of the sum"
 COMPACT, FACTORS = "compact Jacobians", "factors"
 
+NOTHING = 1e-6
+"""Entries that are all smaller may be zeros that rounding has made of sums that cancel."""
+
 PEAK, LESS = 4, "fewer samples: --batch 16"
 """Dense arrays that are there at once: ours, numpy's, those of a framework, and its copies."""
 
@@ -118,7 +121,7 @@ def difference(right: Arrays, found: Arrays, least: Mapping[str, float] | None =
         expected, other = np.asarray(array), np.asarray(found[name])
         if expected.shape != other.shape:
             return np.inf
-        scale = max(largest(expected), (least or {}).get(name, 0.0)) or 1.0
+        scale = max(largest(expected), (least or {}).get(name, 0.0), NOTHING)
         for one, two in zip(_pieces(expected), _pieces(other), strict=True):
             worst = max(worst, _apart(one, two) / scale)
     return worst

@@ -136,14 +136,16 @@ class Reading:
         rest = [place for place, label in enumerate(labels) if label is not None]
         if first != list(range(len(first))):
             array = self.made.tool.has.transpose(array, (*first, *rest))
+        gather = self.made.tool.has.gather
         axes = tuple(i for i in layout if any(i in one.axes for one in gathered))
-        places = tuple(self.algebra.aligned(self.dynamic(one), axes) for one in gathered)
         kept = tuple(i for i in labels if i is not None)
-        if (
-            not axes
-        ):  # of a number that is data torch's vmap makes no index, of a list of one it does
-            return Labelled(array[tuple(one[None] for one in places)][0], kept)
-        return Labelled(array[places], (*axes, *kept))
+        lead = axes or (None,)  # as lists: no number that is data is an index under torch.vmap
+        places = []
+        for one in gathered:
+            place = self.algebra.aligned(self.dynamic(one), axes)
+            places.append(place if one.axes else place[(None,) * len(lead)])
+        found = gather(array, *places)
+        return Labelled(found if axes else found[0], (*axes, *kept))
 
     def unfinished(
         self, name: str, steps: list[Any], at: tuple[Position, ...]

@@ -82,7 +82,8 @@ def _logsumexp(a: Any) -> Any:
 
 def _named(module: Any, **others: Any) -> SimpleNamespace:
     shared = {n: getattr(module, n) for n in SHARED}
-    return SimpleNamespace(**{**shared, **others})
+    gather = {"gather": lambda array, *places: array[places]}
+    return SimpleNamespace(**{**shared, **gather, **others})
 
 
 def _numpy() -> Tool:
@@ -110,6 +111,7 @@ def _numpy() -> Tool:
         reshape=np.reshape,
         stack=np.stack,
         sum=lambda a, axes: np.sum(a, axis=axes),
+        norm=lambda a: np.sqrt(np.sum(a * a, axis=-1)),
         max=lambda a: np.max(a, axis=-1),
         min=lambda a: np.min(a, axis=-1),
         prod=lambda a: np.prod(a, axis=-1),
@@ -157,6 +159,7 @@ def _torch() -> Tool:
         reshape=torch.reshape,
         stack=torch.stack,
         sum=lambda a, axes: torch.sum(a, dim=axes),
+        norm=lambda a: torch.linalg.vector_norm(a, dim=-1),
         max=lambda a: torch.amax(a, dim=-1),
         min=lambda a: torch.amin(a, dim=-1),
         prod=lambda a: torch.prod(a, dim=-1),
@@ -195,6 +198,7 @@ def _jax() -> Tool:
         reshape=jnp.reshape,
         stack=jnp.stack,
         sum=lambda a, axes: jnp.sum(a, axis=axes),
+        norm=lambda a: jnp.linalg.norm(a, axis=-1),
         max=lambda a: jnp.max(a, axis=-1),
         min=lambda a: jnp.min(a, axis=-1),
         prod=lambda a: jnp.prod(a, axis=-1),

@@ -219,7 +219,12 @@ class Run(Reading):
         if key not in self.seen:  # what is read again is not computed again
             whole = [self.made.tool.constant(v) if isinstance(v, float) else v for v in values]
             self.seen[key] = (values, self.function(node, whole))
-        return Labelled(self.seen[key][1], axes)
+        found = self.seen[key][1]
+        if isinstance(found, float):  # a slope that is the same everywhere
+            return Labelled(found)
+        if any(node.order) and len(args) > 1:  # one that depends on some of the arguments
+            found = self.has.broadcast_to(found, tuple(self.size(i) for i in axes))
+        return Labelled(found, axes)
 
     def function(self, node: Apply, args: list[Array]) -> Array:
         """Return a function of arrays, or its slope; values that there are already are reused."""
@@ -238,11 +243,7 @@ class Run(Reading):
     def reduced(self, body: Reduce, axes: Axes) -> Labelled:
         """Return a reduction that is no sum, over all bound axes at once, in C order."""
         full = self.flattened(body.body, axes, body.bound)
-        match body.kind:
-            case "norm":
-                found = self.has.sqrt(self.has.sum(full * full, (-1,)))
-            case kind:
-                found = getattr(self.has, kind)(full)
+        found = getattr(self.has, body.kind)(full)
         return Labelled(found, axes)
 
     def flattened(self, scalar: Scalar, axes: Axes, bound: Axes) -> Array:
