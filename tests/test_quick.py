@@ -69,7 +69,7 @@ def test_memory_that_runs_out_is_told_in_one_way(jac, monkeypatch):
     def full(*args, **kwargs):
         raise MemoryError("Unable to allocate 1 EiB")
 
-    monkeypatch.setattr(jac.module, "_few_W", full)
+    monkeypatch.setattr(jac.module, "_sweep_dense", full)
     out = np.empty((3, 3, 3, 4))
     with pytest.raises(sg.TooLargeError, match=r"more memory than is free: Unable to allocate"):
         jac.jac_W(*arrays_for(jac).values(), out=out)

@@ -40,6 +40,8 @@ def dense(monkeypatch):
     """A layer that shares out calls of any size."""
     jac, arrays = compiled("dense")
     monkeypatch.setattr(jac.module, "_SHARE_FROM", 0)
+    monkeypatch.setattr(jac.module, "_PIECE", 1)
+    monkeypatch.setattr(jac.module, "_FEW", 0)
     monkeypatch.delenv("SYMGRAD_NUM_THREADS", raising=False)
     return jac, arrays
 
@@ -366,7 +368,7 @@ def test_a_process_whose_threads_wait_ends_in_silence(dense, tmp_path):
         import numpy as np
         from symgrad import build
         module = build.load({str(jac.path)!r})
-        module._SHARE_FROM, module.num_threads = 0, 5
+        module._SHARE_FROM, module._PIECE, module._FEW, module.num_threads = 0, 1, 0, 5
         arrays = np.load({str(tmp_path / "arrays.npz")!r})
         given = [arrays[name] for name in {list(arrays)!r}]
         module.jac_W(*given)
@@ -390,7 +392,7 @@ def test_only_the_kernels_that_a_call_needs_are_compiled():
     kernels = {n: k for n, k in vars(module).items() if hasattr(k, "signatures") and "_fill" in n}
     assert not [n for n, k in kernels.items() if k.signatures]
     jac.jac_W(**arrays_for(jac))
-    drivers = ("_sweep", "_dense_W")
+    drivers = ("_few_W",)
     tree = ast.parse(jac.source)
     needed = {
         n.id
