@@ -26,7 +26,7 @@ from symgrad.generation.intrinsics import intrinsics
 from symgrad.generation.layout import template
 from symgrad.generation.publics import publics
 from symgrad.generation.publics_twice import publics_twice
-from symgrad.generation.write_kernel import code_name
+from symgrad.generation.words import code_name
 from symgrad.program import Array, Table
 from symgrad.version import __version__
 

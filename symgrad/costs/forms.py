@@ -25,7 +25,7 @@ from symgrad.generation.publics import form_names
 from symgrad.generation.publics_twice import hessian_functions
 from symgrad.generation.segments import run_schedule
 from symgrad.generation.wanted import served
-from symgrad.generation.write_kernel import code_name
+from symgrad.generation.words import code_name
 from symgrad.program import BATCH, Array, Definition, Table, reads
 from symgrad.schedule import Schedule, Step, read_by
 

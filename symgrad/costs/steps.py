@@ -17,7 +17,8 @@ from symgrad.costs.lapack import cholesky, factorisation, substitution, symmetri
 from symgrad.costs.operands import Copies, copies
 from symgrad.costs.spans import Span
 from symgrad.dims import ONE, ZERO, Dim
-from symgrad.generation.write_driver import is_layered, is_stack, oriented, takes_samples
+from symgrad.generation.write_driver import takes_samples
+from symgrad.generation.write_product import is_layered, is_stack, oriented
 from symgrad.program import BATCH, Access, Definition, Index, Lookup, Primitive, Table, indices_of
 from symgrad.schedule import Buffer, Call, Choice, Kernel, Product, Schedule, Step, Walk, written_by
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from symgrad.form import Ahead, Forms, Structured
 from symgrad.generation.order import Order
-from symgrad.generation.write_driver import shape_text
-from symgrad.generation.write_kernel import code_name, dim_text
+from symgrad.generation.texts import shape_text
+from symgrad.generation.words import code_name, dim_text
 
 if TYPE_CHECKING:
     from symgrad.generation.drivers import Drivers

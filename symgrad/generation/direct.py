@@ -13,8 +13,8 @@ from symgrad.algebra.order import needed
 from symgrad.form import Forms, Structured
 from symgrad.generation.numbers import is_double
 from symgrad.generation.order import Order
-from symgrad.generation.write_driver import shape_text
-from symgrad.generation.write_kernel import code_name
+from symgrad.generation.texts import shape_text
+from symgrad.generation.words import code_name
 from symgrad.program import Access, Affine, Definition, Term, reads, scalars_of
 
 if TYPE_CHECKING:

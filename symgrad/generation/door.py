@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from symgrad.dims import ONE, ZERO, Dim
 from symgrad.errors import ShapeError
 from symgrad.generation.fold import WIDTH
-from symgrad.generation.write_kernel import code_name, dim_text, mentions, size_name
+from symgrad.generation.words import code_name, dim_text, mentions, size_name
 from symgrad.program import Array, Program, Reduce
 
 

@@ -23,14 +23,16 @@ from symgrad.generation.door import size_names
 from symgrad.generation.drivers_twice import drivers_twice
 from symgrad.generation.few import few
 from symgrad.generation.fold import fold
+from symgrad.generation.kernel_book import KernelBook
 from symgrad.generation.order import Order
 from symgrad.generation.orders import Orders, results_of
 from symgrad.generation.pieces import PieceBook, Written
 from symgrad.generation.segments import run_lines
 from symgrad.generation.shared import Needs, Shared, needs_of, shared
+from symgrad.generation.texts import shape_text, tuple_text
 from symgrad.generation.wanted import guarded
-from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text, tuple_text
-from symgrad.generation.write_kernel import code_name, dim_text, mentions
+from symgrad.generation.words import code_name, dim_text, mentions
+from symgrad.generation.write_driver import driver_steps
 from symgrad.generation.write_stream import Target
 from symgrad.plan import plan, triangular
 from symgrad.program import BATCH, Array, Definition, reads

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.form import Curvature, Form
 from symgrad.generation.order import Order
-from symgrad.generation.write_kernel import code_name, mentions
+from symgrad.generation.words import code_name, mentions
 
 if TYPE_CHECKING:
     from symgrad.generation.drivers import Drivers

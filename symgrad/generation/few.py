@@ -15,8 +15,8 @@ from symgrad.algebra.order import needed
 from symgrad.dims import Dim
 from symgrad.form import Structured
 from symgrad.generation.order import Order
-from symgrad.generation.write_driver import shape_text
-from symgrad.generation.write_kernel import code_name, dim_text
+from symgrad.generation.texts import shape_text
+from symgrad.generation.words import code_name, dim_text
 from symgrad.plan import plan
 from symgrad.program import Primitive
 from symgrad.schedule import Kernel

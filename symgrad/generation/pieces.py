@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from symgrad.dims import ZERO, Dim
 from symgrad.generation.fold import fold
-from symgrad.generation.write_kernel import code_name, dim_text, mentions
+from symgrad.generation.words import code_name, dim_text, mentions
 
 
 @dataclass(frozen=True, slots=True)

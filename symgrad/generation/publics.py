@@ -16,8 +16,8 @@ from symgrad.generation.captions import caption
 from symgrad.generation.direct import direct, is_shorter, together
 from symgrad.generation.door import size_names
 from symgrad.generation.fold import fold, fold_prose
-from symgrad.generation.write_driver import shape_text, tuple_text
-from symgrad.generation.write_kernel import mentions
+from symgrad.generation.texts import shape_text, tuple_text
+from symgrad.generation.words import mentions
 from symgrad.program import Affine, Array, Index, Lookup
 
 

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from symgrad.algebra.segments import Carry, Clock, Run
 from symgrad.dims import Dim
-from symgrad.generation.write_driver import KernelBook, driver_steps, shape_text
-from symgrad.generation.write_kernel import code_name, dim_text
+from symgrad.generation.kernel_book import KernelBook
+from symgrad.generation.texts import shape_text
+from symgrad.generation.words import code_name, dim_text
+from symgrad.generation.write_driver import driver_steps
 from symgrad.plan import plan
 from symgrad.program import BATCH, Index
 from symgrad.schedule import Schedule

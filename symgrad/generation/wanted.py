@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from symgrad.generation.pieces import Written
-from symgrad.generation.write_kernel import code_name, mentions
+from symgrad.generation.words import code_name, mentions
 
 Steps = Sequence[Written]
 

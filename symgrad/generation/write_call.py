@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.dims import ONE, Dim
-from symgrad.generation.write_kernel import code_name, dim_text
+from symgrad.generation.words import code_name, dim_text
 from symgrad.program import BATCH, Access, Affine, Definition, Index, Primitive
 from symgrad.schedule import Call
 
