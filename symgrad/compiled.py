@@ -435,7 +435,9 @@ def read_by(forms: Forms) -> frozenset[str]:
     found: set[str] = set()
     for one in forms.structured:
         found |= {*one.arrays, *reads(one.dense), *(reads(one.compact) if one.compact else ())}
-    return frozenset(found)
+        found |= {lookup.array for lookup in one.positions}
+    indices = {a.name for a in forms.program.arrays if a.role == "index"}
+    return frozenset(found | indices)
 
 
 def _again(

@@ -142,9 +142,15 @@ class Measured:
         found = self.call(name)
         m = self.meter
         before = after = 0
-        if name in ("jacobian", "pullback", "hessian"):  # the library's own copies
+        if name in ("pullback", "hessian"):  # the library's own copies
             before = sum(a.nbytes for a in self.arrays.values())
         if name == "jacobian":
+            own = zip(self.jac.forms.program.arrays, next(iter(found.values()))._done.arrays)
+            kept = [a for declared, a in own if declared.name in self.arrays]
+            given = list(self.arrays.values())
+            before = sum(
+                a.nbytes for a in kept if not any(np.shares_memory(a, g) for g in given)
+            )
             values = found.value if isinstance(found.value, tuple) else (found.value,)
             kept = next(iter(found.values()))._done.values.values()
             after = sum(v.nbytes for v in values if not any(v is k for k in kept))

@@ -259,11 +259,11 @@ class Accounts:
         """Note the pass that structured Jacobians keep, their own copies of the arrays included."""
         blocks = self.forms.structured
         own = [d for s in blocks for d in (s.dense, s.compact) if d is not None]
-        kept = {a for s in blocks for a in s.arrays} | {a for d in own for a in reads(d)}
+        kept = _arrays_of(blocks) | {a for d in own for a in reads(d)}
+        kept |= {a.name for a in self.forms.program.arrays if a.role == "index"}
         self.kept(ledger, self.drivers.of_sweep(), kept)
-        read = {a for s in self.forms.structured for a in s.arrays}
         for name in self.forms.program.outputs:
-            self._output(ledger, name, copied=name in read)
+            self._output(ledger, name, copied=True)
 
     def vjp(self, ledger: Ledger, form: Form) -> None:
         """Note a vector-Jacobian product."""
