@@ -145,7 +145,8 @@ class Measured:
         if name in ("pullback", "hessian"):  # the library's own copies
             before = sum(a.nbytes for a in self.arrays.values())
         if name == "jacobian":
-            own = zip(self.jac.forms.program.arrays, next(iter(found.values()))._done.arrays)
+            own = next(iter(found.values()))._done.arrays
+            own = zip(self.jac.forms.program.arrays, own, strict=True)
             kept = [a for declared, a in own if declared.name in self.arrays]
             given = list(self.arrays.values())
             before = sum(

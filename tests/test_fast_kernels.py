@@ -275,7 +275,7 @@ def test_memory_is_used_again_only_when_nothing_lies_in_it():
     del part
     again = module._space((100, 1000), dtype)
     assert again.ctypes.data == place
-    assert module._space((10,), dtype).base is None  # small arrays are numpy's own
+    assert module._space((10,), dtype).base is None  # the heap has these
 
 
 def test_memory_that_is_kept_has_a_limit(monkeypatch):
@@ -283,7 +283,7 @@ def test_memory_that_is_kept_has_a_limit(monkeypatch):
     monkeypatch.setattr(module, "_SPACES", {})
     monkeypatch.setattr(module, "_SPACE_KEPT", 2**20)
     held = [module._space((k, 2**15), np.dtype(np.float64)) for k in range(1, 12)]
-    kept = sum(blocks * len(places) * 2**16 for blocks, places in module._SPACES.items())
+    kept = sum(pages * len(places) * 2**12 for pages, places in module._SPACES.items())
     assert kept <= 2**20 + 12 * 2**18  # the last one may be larger than all that is kept
     assert len({a.ctypes.data for a in held}) == len(held)
 
