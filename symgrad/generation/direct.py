@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from symgrad.algebra.order import needed
+from symgrad.errors import CodegenError
 from symgrad.form import Forms, Structured
 from symgrad.generation.numbers import is_double
 from symgrad.generation.order import Order
 from symgrad.generation.texts import shape_text
 from symgrad.generation.words import code_name
-from symgrad.program import Access, Affine, Definition, Term, reads, scalars_of
+from symgrad.program import Access, Affine, Definition, Scalar, Term, reads, scalars_of
 
 if TYPE_CHECKING:
     from symgrad.generation.drivers import Drivers
@@ -78,10 +79,17 @@ def together(forms: Forms, found: dict[str, Definition]) -> tuple[Structured, ..
     calling = [
         s
         for s in forms.structured
-        if s.dense.name in found
-        and any(is_double(x) for x in scalars_of(found[s.dense.name].body))
+        if s.dense.name in found and any(map(_calls, scalars_of(found[s.dense.name].body)))
     ]
     return tuple(calling) if len(calling) > 1 else ()
+
+
+def _calls(scalar: Scalar) -> bool:
+    """Whether a scalar calls a function; a letter that stands for one is bound later."""
+    try:
+        return is_double(scalar)
+    except CodegenError:
+        return True
 
 
 def direct_text(drivers: Drivers, blocks: tuple[Structured, ...]) -> str:

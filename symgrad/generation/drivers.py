@@ -364,7 +364,10 @@ class Drivers(Orders):
         def is_batched(name: str) -> bool:
             return shapes[name][:1] == (BATCH,)
 
-        past = Target(order.made[0], shapes[order.made[0]]) if order.made else None
+        self.book.shapes = shapes
+        past = None
+        if order.made:
+            past = Target(order.made[0], shapes[order.made[0]], order.zeroed)
         made = {n: n for n in order.made}
         return driver_steps(schedule, self.book, is_batched, made, taken, past)
 

@@ -6,9 +6,10 @@ Of 4096 samples of 3 units each, a loop over units would run 3 elements at a tim
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, groupby
 
+from symgrad.dims import Dim
 from symgrad.generation.nests import accesses_in
 from symgrad.generation.numbers import is_double
 from symgrad.program import (
@@ -24,27 +25,30 @@ from symgrad.program import (
 )
 from symgrad.schedule import Flat, For, Keep, Node, Store
 
+Shapes = Mapping[str, tuple[Dim, ...]]
+"""The axes of arrays, the batch axis among them."""
+
 WIDE = 32
 """A last axis that is known to be as long as this keeps vector registers full by itself."""
 
 
-def flattened(nodes: Sequence[Node], rough: Collection[str]) -> tuple[Node, ...]:
+def flattened(nodes: Sequence[Node], plain: Shapes) -> tuple[Node, ...]:
     """Return nodes whose element-wise nests of function calls are one loop each.
 
-    Arrays in `rough` may not lie in C order.
+    Only arrays in `plain` are known to lie in C order; it has their axes.
     """
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, For) and node.index.dim == BATCH and not node.reverse:
-            result += _apart(node, rough)
+            result += _apart(node, plain)
         else:
-            result += _one(node, (), rough)
+            result += _one(node, (), plain)
     return tuple(result)
 
 
-def _apart(samples: For, rough: Collection[str]) -> list[Node]:
+def _apart(samples: For, plain: Shapes) -> list[Node]:
     """Return a loop over samples as several, the element-wise ones flat."""
-    parts = [_one(node, (samples.index,), rough) for node in samples.body]
+    parts = [_one(node, (samples.index,), plain) for node in samples.body]
     if not any(isinstance(n, Flat) for part in parts for n in part):
         return [samples]
     result: list[Node] = []
@@ -54,13 +58,13 @@ def _apart(samples: For, rough: Collection[str]) -> list[Node]:
     return result
 
 
-def _one(node: Node, outer: tuple[Index, ...], rough: Collection[str]) -> list[Node]:
+def _one(node: Node, outer: tuple[Index, ...], plain: Shapes) -> list[Node]:
     """Return a nest below `outer` loops as runs of its statements, flat where they may be."""
     loops, body = _nest(node)
     axes = (*outer, *loops)
     if len(axes) < 2 or body is None or _is_wide(axes[-1]):
         return [node]
-    whole = [_whole(leaf, axes, rough) for leaf in body]
+    whole = [_whole(leaf, axes, plain) for leaf in body]
     if not any(_calls(leaf) for leaf, fits in zip(body, whole, strict=True) if fits):
         return [node]
     pairs = groupby(zip(body, whole, strict=True), key=lambda pair: pair[1])
@@ -99,17 +103,17 @@ def _nest(node: Node) -> tuple[tuple[Index, ...], tuple[Store | Keep, ...] | Non
     return tuple(loops), leaves if alone else None
 
 
-def _whole(leaf: Store | Keep, axes: Sequence[Index], rough: Collection[str]) -> bool:
+def _whole(leaf: Store | Keep, axes: Sequence[Index], plain: Shapes) -> bool:
     """Whether a statement has all arrays at its own element, and nothing but them and numbers."""
-    at = tuple(Affine.of(i) for i in axes)
+    at, dims = tuple(Affine.of(i) for i in axes), tuple(i.dim for i in axes)
     factors = _factors(leaf)
-    if isinstance(leaf, Store) and (leaf.at != at or leaf.array in rough):
+    if isinstance(leaf, Store) and (leaf.at != at or plain.get(leaf.array) != dims):
         return False
     nodes = [n for f in factors for n in walk(f)]
     if not all(isinstance(n, Access | Apply | Number | Size) for n in nodes):
         return False
     accesses = [a for f in factors for a in accesses_in(f)]
-    return all((a.at in (at, ())) and a.array not in rough for a in accesses)
+    return all(not a.at or (a.at == at and plain.get(a.array) == dims) for a in accesses)
 
 
 def _calls(leaf: Node) -> bool:

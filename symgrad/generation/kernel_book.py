@@ -50,7 +50,13 @@ class KernelBook:
     helpers: dict[str, None] = field(default_factory=dict)
     streams: bool = False
     rough: set[str] = field(default_factory=set)
+    shapes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
     scatters: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> dict[str, tuple[Dim, ...]]:
+        """The axes of the arrays that lie in C order."""
+        return {n: dims for n, dims in self.shapes.items() if n not in self.rough}
 
     def add(
         self,
@@ -64,7 +70,7 @@ class KernelBook:
         `step` is what the driver calls the step of a recurrence; `past` is a result that goes past
         the caches if it is large.
         """
-        text = write_kernel(kernel, analytic=self.analytic, rough=self.rough)
+        text = write_kernel(kernel, analytic=self.analytic, plain=self.plain)
         for helper in text.helpers:
             self.helpers[helper] = None
         batched = tuple(a for a in text.arrays if kernel.split and is_batched(a))
@@ -77,10 +83,10 @@ class KernelBook:
         name = self.function(f"_fill_{kernel.writes[-1].strip('_')}", text, names)
         callee = self.typed(name, text)
         if past is not None:
-            large = write_kernel(kernel, analytic=self.analytic, past=past, rough=self.rough)
+            large = write_kernel(kernel, analytic=self.analytic, past=past, plain=self.plain)
             if large.streams:
                 callee = self.choice(callee, large, names, past)
-            if is_scatter(kernel, past.array):
+            if past.zeroed and is_scatter(kernel, past.array):
                 callee = self.scatter(callee, kernel, names, past.array)
         if not kernel.split:
             called = f"({callee})" if " if " in callee else callee
@@ -138,7 +144,7 @@ class KernelBook:
 
     def scatter(self, callee: str, kernel: Kernel, names: Sequence[str], array: str) -> str:
         """Return which kernel is called: the one that clears nothing, where there are zeros."""
-        text = write_kernel(kernel, analytic=self.analytic, rough=self.rough, zeroed=array)
+        text = write_kernel(kernel, analytic=self.analytic, plain=self.plain, zeroed=array)
         name = self.function(f"_scatter_{array.strip('_')}", text, names)
         self.scatters[array] = is_steady(kernel.nodes, array)
         return f"{name} if zeroed else {callee}"

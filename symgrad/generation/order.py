@@ -17,7 +17,8 @@ class Order:
 
     Arrays in `made` exist already. With `keep`, the arrays wanted afterwards, others may be
     overwritten; with `handed`, those given to the caller, others may be views. `leaves` has the
-    arrays after which the driver may stop, by the name to stop at.
+    arrays after which the driver may stop, by the name to stop at. `zeroed` says that the driver
+    knows whether what it writes has its zeros already.
     """
 
     definitions: Sequence[Definition]
@@ -26,3 +27,4 @@ class Order:
     keep: Sequence[str] | None = None
     handed: Sequence[str] | None = None
     leaves: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    zeroed: bool = False

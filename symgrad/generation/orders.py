@@ -44,7 +44,7 @@ class Orders:
 
     def of_expand(self, definition: Definition) -> Order:
         """Return what makes a Jacobian dense or compact."""
-        return Order((definition,), made=(definition.name,))
+        return Order((definition,), made=(definition.name,), zeroed=True)
 
     def recorded(self) -> tuple[str, ...]:
         """Return the arrays that `_record` returns."""

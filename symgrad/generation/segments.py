@@ -32,6 +32,7 @@ def run_lines(
     known = {**shapes, **_shapes(run)}
     sums = [total.name for total in run.sums]
     schedule, _ = run_schedule(run, batch, shapes)
+    book.shapes = {}
     names = {code_name(n) for n in (*taken, *known, *(d.name for d in run.definitions))}
     steps = driver_steps(schedule, book, _is_batched(run, known), {n: n for n in sums}, names)
     start, stop, count = dim_text(clock.start), dim_text(clock.stop), dim_text(clock.steps)

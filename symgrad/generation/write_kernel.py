@@ -10,7 +10,7 @@ them until it is stored.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -94,14 +94,15 @@ def write_kernel(
     *,
     analytic: bool = False,
     past: Target | None = None,
-    rough: Collection[str] = (),
+    plain: Mapping[str, tuple[Dim, ...]] | None = None,
     scratch: Mapping[str, tuple[Dim, ...]] | None = None,
     zeroed: str = "",
 ) -> KernelText:
     """Return the text of one kernel; arrays first, then the sizes of its loops.
 
     That of an `analytic` layer runs on complex arrays too. Where it can, it writes the array
-    `past` past the caches. Arrays in `rough` may not lie in C order.
+    `past` past the caches. Arrays in `plain` lie in C order; it
+    has their axes.
     Of those in `scratch` it keeps one sample at a time, to itself; their axes have none of samples.
     It clears nothing of the array `zeroed`.
     """
@@ -109,7 +110,7 @@ def write_kernel(
     taken = {code_name(a) for a in arrays} | CALLED
     writer = Writer(taken, analytic=analytic, past=past, scratch=scratch or {}, zeroed=zeroed)
     step = writer.variable(kernel.fixed) if kernel.fixed is not None else None
-    nodes = kernel.nodes if scratch else flattened(kernel.nodes, rough)
+    nodes = kernel.nodes if scratch else flattened(kernel.nodes, plain or {})
     for name in (n for n in kernel.reads if n in scalars_read(nodes)):
         writer.scalars[name] = writer.fresh(f"{name}0")
     writer.nodes(nodes, 1)

@@ -36,10 +36,14 @@ FOUR = 4
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A result that is written past the caches, and its axes."""
+    """A result that is written past the caches, and its axes.
+
+    `zeroed` says that the driver knows whether it has its zeros already.
+    """
 
     array: str
     dims: tuple[Dim, ...]
+    zeroed: bool = False
 
     def owns(self, array: str, at: Sequence[Position]) -> bool:
         """Whether a part at leading positions is a row, or more than one."""
