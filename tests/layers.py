@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass, replace
 
@@ -97,6 +98,13 @@ def compiled(text, wrt="all", plain=True, **options):
     """Compile without validation; `plain` runs the kernels as Python."""
     jac = sg.compile(text, wrt, check=False, **options)
     return replace(jac, module=build.load(jac.path, plain=True)) if plain else jac
+
+
+def with_steps(source, text):
+    """Return code of a module with the functions of pieces that it runs."""
+    names = dict.fromkeys(re.findall(r"_steps_\d+", text))
+    steps = (source[source.index(f"def {n}(") :].partition("\n\n\n")[0] for n in names)
+    return "\n".join((text, *steps))
 
 
 def arrays_for(jac, batch=3, seed=0, dtype=np.float64, sizes=None):

@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from layers import TEXTS
+from layers import TEXTS, with_steps
 from recurrences import RECURRENCES, RNN, STACKED, TWO_LAGS
 
 import symgrad as sg
@@ -178,6 +178,7 @@ def test_compiled_kernels_agree_too():
 def peak_of(compiled, arrays, u):
     """The most bytes alive at once beside arguments, results included."""
     compiled.vjp(arrays, u)
+    compiled.module._SPACES.clear()  # memory that is used again would not be seen
     gc.collect()
     tracemalloc.start()
     compiled.vjp(arrays, u)
@@ -232,7 +233,7 @@ def test_what_pullback_keeps_of_a_recurrence_is_where_its_segments_start():
 def source_of(text, function, **options):
     source = sg.compile(text, check=False, **options).source
     start = source.index(f"def {function}(")
-    return source[start : source.index("\n\n\n", start)]
+    return with_steps(source, source[start : source.index("\n\n\n", start)])
 
 
 def test_a_definition_outside_recurrences_is_not_recorded():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from fuzz.laws import faults
+from layers import with_steps
 from recurrences import EULER, GRU, LSTM, RECURRENCES, RNN, TWO_LAGS
 
 import symgrad as sg
@@ -78,7 +79,7 @@ def test_the_module_does_not_grow_with_the_length(text):
 
 def test_what_no_step_needs_of_the_one_before_is_done_at_once():
     source = sg.compile(RNN).source
-    forward = source[source.index("def _forward") : source.index("def _sweep")]
+    forward = with_steps(source, source[source.index("def _forward") : source.index("def _sweep")])
     before, walk = forward.split("for t in range(n_T):")
     assert "_matmul(x.reshape(n_B * n_T, n_n), W.T" in before
     assert "np.matmul(h_before[:, t], U.T)" in walk
@@ -87,6 +88,7 @@ def test_what_no_step_needs_of_the_one_before_is_done_at_once():
 def test_going_back_is_a_walk_from_the_last_step_to_the_first():
     source = sg.compile(RNN).source
     back = source[source.index("def _back(") : source.index("def _back_per_sample")]
+    back = with_steps(source, back)
     assert "for t in range(n_T - 1, -1, -1):\n" in back
     assert "np.matmul(d_z[:, t], U, out=d_h_before[:, t])" in back
 

@@ -122,7 +122,8 @@ def intrinsics(*, wide: bool, streams: bool) -> str:
     """
     parts = [HEAD.rstrip()]
     parts += [PAST.lstrip("\n")] if streams else [""]
-    parts += [IMPORTS.strip("\n"), *([WIDE] if wide else []), *([STREAMS] if streams else [])]
+    imports = IMPORTS if streams else IMPORTS.replace("    from llvmlite import ir\n", "")
+    parts += [imports.strip("\n"), *([WIDE] if wide else []), *([STREAMS] if streams else [])]
     parts += ["else:", *([WIDE_PLAIN] if wide else []), *([STREAMS_PLAIN] if streams else [])]
     text = "\n".join(part.rstrip("\n") for part in parts)
     return text.replace("\nelse:", "\n\nelse:").strip("\n")

@@ -90,8 +90,8 @@ def faults(
         raise Refused("no finite point")
     found += _forms(jac, arrays, value, truth, rng)
     for which in each_way(module):
-        again = _forms(jac, arrays, value, truth, rng)
-        found += [Fault(fault.law, f"{which}: {fault.detail}") for fault in again]
+        forced = _forms(jac, arrays, value, truth, rng)
+        found += [Fault(fault.law, f"{which}: {fault.detail}") for fault in forced]
     second = derive(check(again), select(check(again), wrt))
     for j in second.jacobians[:1]:
         pair = (j.output, j.parameter)
