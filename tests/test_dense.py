@@ -315,3 +315,18 @@ def test_jacobians_keep_copies_of_arrays_that_have_a_default():
     wanted = J["w"].dense()
     alpha += 1
     np.testing.assert_array_equal(J["w"].dense(), wanted)
+
+
+def test_an_output_written_over_an_argument_spoils_no_later_one():
+    jac = compiled("x: input[n]\nW: param[m, n]\nk = tanh(W @ x)\ny = W @ x\nreturn k, y", ["W"])
+    rng = np.random.default_rng(0)
+    x, W = rng.normal(size=(3, 4)), rng.normal(size=(2, 4))
+    right = jac.module.jac_W(x, W)
+    memory = np.empty(right[0].size)
+    over = memory[: x.size].reshape(x.shape)
+    over[...] = x
+    outs = (memory.reshape(right[0].shape), np.empty_like(right[1]))
+    found = jac.module.jac_W(over, W, out=outs)
+    for one, given, expected in zip(found, outs, right, strict=True):
+        assert one is given
+        np.testing.assert_array_equal(one, expected)

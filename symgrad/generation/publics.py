@@ -201,7 +201,8 @@ class Publics:
             doc.append(f"With {zeroed}=True, zeros of the structure are not written: out has them,")
             doc.append("as an earlier call left it.")
         if self.several:
-            lines.append(f"outs = _outs({out}, {len(structured)})")
+            outs = f"outs = _outs({out}, {len(structured)})"
+            lines = [outs, "arrays = _unlike_outs(arrays, outs)", *lines]
             common = "arrays, sizes, dtype, v, single"
             calls = [f"    {d}({common}, outs[{n}])," for n, d in enumerate(drivers)]
             lines += ["return (", *calls, ")"]
