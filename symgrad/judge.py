@@ -204,15 +204,8 @@ def _require_value(
     right = interpret(program, arrays)
     for output, value in values.items():
         expected = np.broadcast_to(right[output], np.shape(value))
-        scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
-        close = np.isclose(value, expected, rtol=1e-9, atol=1e-11 * scale + 1e-12, equal_nan=True)
-        if not np.all(close):
-            where = tuple(int(k) for k in np.argwhere(~close)[0])
-            raise ValidationError(
-                f"{program.name}: {output} at {list(where)} is {value[where]:.12g}, but its "
-                f"definition gives {expected[where]:.12g}",
-                hint="this is a fault of the generated code, not of your layer; please report it",
-            )
+        words = ("", "but its definition gives")
+        _require_close(f"{program.name}: {output}", value, expected, words, (1e-11, 1e-12))
 
 
 def _require_same(layer: str, title: str, found: Any, expected: Any) -> None:
@@ -220,13 +213,22 @@ def _require_same(layer: str, title: str, found: Any, expected: Any) -> None:
 
     Raises ValidationError naming it, its place and both numbers.
     """
+    words = (" by one driver", "by another it is")
+    _require_close(f"{layer}: {title}", found, expected, words, (1e-9, 1e-300))
+
+
+def _require_close(
+    title: str, found: Any, expected: Any, words: tuple[str, str], floor: tuple[float, float]
+) -> None:
+    """Refuse numbers that differ by more than 1e-9, a part of the largest one and a bit more."""
     scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
-    close = np.isclose(found, expected, rtol=1e-9, atol=1e-9 * scale + 1e-300, equal_nan=True)
+    atol = floor[0] * scale + floor[1]
+    close = np.isclose(found, expected, rtol=1e-9, atol=atol, equal_nan=True)
     if not np.all(close):
         where = tuple(int(k) for k in np.argwhere(~close)[0])
         raise ValidationError(
-            f"{layer}: {title} at {list(where)} is {found[where]:.12g} by one driver, "
-            f"{expected[where]:.12g} by another",
+            f"{title} at {list(where)} is {found[where]:.12g}{words[0]}, {words[1]} "
+            f"{expected[where]:.12g}",
             hint="this is a fault of the generated code, not of your layer; please report it",
         )
 
