@@ -88,15 +88,7 @@ def emit(
         name=_literal(program.name), spec_lines=spec_lines(program),
         real_only=_literal(real_only(forms)),
     )  # fmt: skip
-    called = drivers.book.helpers
-    direct = [h for h in called if h in _names("\n".join(kernels))]
-    tables_of_twins = {"f": singles(direct), "c": twins(direct) if drivers.book.analytic else {}}
-    swapped = [twin for found in tables_of_twins.values() for twin in found.values()]
-    carried = [_folded(HELPERS[h]) for h in with_dependencies((*called, *swapped))]
-    if swapped:
-        carried.append(_twins_text(tables_of_twins))
-    wide, streams = bool(called), drivers.book.streams
-    carried += [intrinsics(wide=wide, streams=streams)] if wide or streams else []
+    carried = _carried(drivers, kernels)
     names = _names(code)
     helpers = _used(runtime, carried, names)
     names = names.union(*map(_fixed_names, helpers))
@@ -134,6 +126,20 @@ def _twins_text(found: Mapping[str, Mapping[str, str]]) -> str:
         entries = [f'        "{name}": {twin},' for name, twin in names.items()]
         lines += [f'    "{kind}": {{', *entries, "    },"] if entries else []
     return "\n".join((*lines, "}"))
+
+
+def _carried(drivers: Drivers, kernels: Sequence[str]) -> list[str]:
+    """Return the functions that kernels call, their twins for other dtypes, and intrinsics."""
+    called, analytic = drivers.book.helpers, drivers.book.analytic
+    named = _names("\n".join(kernels))
+    direct = [h for h in called if h in named]
+    tables = {"f": singles(direct), "c": twins(direct) if analytic else {}}
+    swapped = [twin for found in tables.values() for twin in found.values()]
+    carried = [_folded(HELPERS[h]) for h in with_dependencies((*called, *swapped))]
+    if swapped:
+        carried.append(_twins_text(tables))
+    wide, streams = bool(called), drivers.book.streams
+    return carried + ([intrinsics(wide=wide, streams=streams)] if wide or streams else [])
 
 
 def _key(pair: tuple[str, ...], several: bool) -> str | tuple[str, ...]:
