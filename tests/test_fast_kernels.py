@@ -8,6 +8,7 @@ from instrument import instrumented
 from layers import compiled
 
 import symgrad as sg
+from symgrad import build
 
 DENSE = "x: input[n]\nW: param[m, n]\nb: param[m]\ny = tanh(W @ x + b)"
 MLP = (
@@ -325,3 +326,20 @@ def test_stacks_of_matrices_are_multiplied_as_they_lie():
     )
     assert "np.matmul(" in jac.source
     assert sg.check(sg.compile(text)).ok
+
+
+def test_a_module_runs_without_intrinsics(tmp_path, monkeypatch):
+    source = compiled(DENSE).source
+    assert "INTRINSICS = True" in source
+    file = tmp_path / "plain_stores.py"
+    file.write_text(source.replace("INTRINSICS = True", "INTRINSICS = False"), encoding="utf-8")
+    module, other = build.load(file), compiled(DENSE, plain=False).module
+    given = arrays(DENSE, 9, n=8, m=4)
+    for one in (module, other):
+        monkeypatch.setattr(one, "_FEW", 0)
+        monkeypatch.setattr(one, "_CACHED", 0)
+    for name, right in other.jacobian(*given).items():
+        out = np.full_like(right, np.nan)
+        getattr(module, f"jac_{name}")(*given, out=out)
+        np.testing.assert_allclose(out, right, rtol=1e-14)
+    assert not hasattr(module, "intrinsic")
