@@ -45,7 +45,10 @@ def dense(setting: Setting) -> Run:
     columns = [casadi.densify(casadi.jacobian(y, symbols[n])) for n in setting.selected]
     one = casadi.Function("one", list(symbols.values()), columns)
     shared = [k for k, n in enumerate(setting.arrays) if n not in setting.inputs]
-    mapped = one.map("mapped", "thread", rows, shared, [], {"n_threads": cores()})
+    # its map on threads starts one for each of what it maps
+    threads = max(k for k in range(1, cores() + 1) if rows % k == 0)
+    some = one.map("some", "serial", rows // threads, shared, [])
+    mapped = some.map("mapped", "thread", threads, shared, [])
     buffer, evaluate = mapped.buffer()
     given = [laid_out(setting, n) for n in setting.arrays]
     for place, array in enumerate(given):

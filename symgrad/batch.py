@@ -45,11 +45,15 @@ def order(rank: int, samples: Sequence[int], batch_axis: int) -> tuple[int, ...]
 
 def outward(array: Values, samples: Sequence[int], batch_axis: int) -> Values:
     """Return the caller's view of a batch-first array."""
+    if batch_axis == 0:
+        return array
     return array.transpose(order(array.ndim, samples, batch_axis))
 
 
 def inward(array: Values, samples: Sequence[int], batch_axis: int) -> Values:
     """Return the batch-first view of a caller's array; `samples` are batch axes of that view."""
+    if batch_axis == 0:
+        return array
     return array.transpose(np.argsort(order(array.ndim, samples, batch_axis)))
 
 

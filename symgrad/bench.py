@@ -29,6 +29,7 @@ from symgrad.units import in_bytes
 LEAST = 5
 """Calls of a form that are timed at least."""
 
+MOMENT, SPIN = 0.003, 0.3
 BLOCK = 0.02
 """Seconds that one thing is called in a row before the next has its turn."""
 
@@ -208,8 +209,8 @@ def side_by_side(*runs: Callable[[], object], seconds: float = 0.5) -> list[floa
     """Return the median time of each in seconds, called in turns in blocks.
 
     Each is called for about `seconds` in all, at least 9 times, in 3 or more blocks of at least 3
-    calls. The first third of a block is not counted: threads of the one before may still be
-    spinning. `seconds=0` calls each in one block, to see that it runs.
+    calls. A block waits for threads of the one before that still spin, and its first third is not
+    counted. `seconds=0` calls each in one block, to see that it runs.
     """
     times: list[list[float]] = [[] for _ in runs]
     blocks = []
@@ -223,10 +224,21 @@ def side_by_side(*runs: Callable[[], object], seconds: float = 0.5) -> list[floa
         for place, (run, block) in enumerate(zip(runs, blocks, strict=True)):
             if turn >= 3 and spent[place] > seconds:
                 continue
+            if seconds:
+                settle()
             taken = [once(run) for _ in range(block)]
             spent[place] += sum(taken)
             times[place] += taken[block // 3 :]
     return [median(counted) for counted in times]
+
+
+def settle() -> None:
+    """Wait until no thread of this process computes, or spins for work; not for ever."""
+    for _ in range(int(SPIN / MOMENT)):
+        before = time.process_time()
+        time.sleep(MOMENT)
+        if time.process_time() - before < MOMENT / 10:
+            return
 
 
 def once(call: Callable[[], object]) -> float:

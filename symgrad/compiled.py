@@ -22,7 +22,7 @@ from symgrad.bound import Bound
 from symgrad.chunks import in_pieces
 from symgrad.dense import Dense
 from symgrad.errors import ArgumentError, ShapeError, similar
-from symgrad.evaluation import Evaluation, Later, Ways
+from symgrad.evaluation import Evaluation, Later, Ways, product_at_once
 from symgrad.form import Forms, Structured
 from symgrad.generation.captions import Caption
 from symgrad.generation.door import size_dims
@@ -73,6 +73,7 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
     has_samples: bool = field(init=False, repr=False)
     count: int = field(init=False, repr=False)
     has_defaults: bool = field(init=False, repr=False)
+    _is_plain: bool = field(init=False, repr=False)
     _names: tuple[str, ...] = field(init=False, repr=False)
     _indices: tuple[tuple[int, str], ...] = field(init=False, repr=False)
     _sizes: tuple[str, ...] = field(init=False, repr=False)
@@ -94,6 +95,9 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         self._names = tuple(a.name for a in program.arrays if a.default is None)
         self.count = len(self._names)
         self.has_defaults = self.count < len(arrays)
+        zero = self.forms.derivation.selection.zero
+        whole = self.wrt == self.module.WRT and not zero
+        self._is_plain = whole and not (self.batch_axis or self.has_defaults)
         declared = enumerate(program.arrays)
         self._indices = tuple((n, a.name) for n, a in declared if a.role == "index")
         self._sizes = tuple(size_dims(program))
@@ -156,6 +160,13 @@ class Compiled(Selecting, SecondOrder, Planning, Dense, Threaded):
         What `jacobian(...).ggn_matvec(v, H, u)` gives, for one v: by the module's jvp and vjp
         where that takes fewer multiplications than the factors of J. `H` and `u` as there.
         """
+        if not kwargs and self._is_plain and len(args) == self.count + 1:
+            *arrays, given = args
+            if type(given) is dict and all(type(a) is np.ndarray for a in arrays):
+                call = self.module._door(*arrays)
+                found = product_at_once(self.module, self.ways, self._sizes, call, given)
+                if found is not None:
+                    return found
         H, u = kwargs.pop("H", None), kwargs.pop("u", None)
         form = ("ggn_matvec", args, kwargs, ("v",))
         arrays, keywords, extra = self._bind(*form, room=False)

@@ -33,6 +33,7 @@ from symgrad.version import __version__
 IMPORTS = {
     "base64": "import base64",
     "contextvars": "import contextvars",
+    "ctypes": "import ctypes",
     "math": "import math",
     "os": "import os",
     "sys": "import sys",
@@ -41,6 +42,7 @@ IMPORTS = {
     "deque": "from collections import deque",
     "Mapping": "from collections.abc import Mapping",
     "suppress": "from contextlib import suppress",
+    "chain": "from itertools import chain",
     "pairwise": "from itertools import pairwise",
     "SimpleQueue": "from queue import SimpleQueue",
     "FunctionType": "from types import FunctionType",
@@ -88,7 +90,7 @@ def emit(
         name=_literal(program.name), spec_lines=spec_lines(program),
         real_only=_literal(real_only(forms)),
     )  # fmt: skip
-    carried = _carried(drivers, kernels)
+    carried = _carried(drivers, kernels, native=any("_natively(" in text for text in driving))
     names = _names(code)
     helpers = _used(runtime, carried, names)
     names = names.union(*map(_fixed_names, helpers))
@@ -121,6 +123,8 @@ def _folded(helper: str) -> str:
 
 def _twins_text(found: Mapping[str, Mapping[str, str]]) -> str:
     """Return the table of what kernels call instead for a kind of dtype, but for float64."""
+    if not any(found.values()):
+        return "_TWINS_OF = {}"
     lines = ["_TWINS_OF = {"]
     for kind, names in found.items():
         entries = [f'        "{name}": {twin},' for name, twin in names.items()]
@@ -128,18 +132,25 @@ def _twins_text(found: Mapping[str, Mapping[str, str]]) -> str:
     return "\n".join((*lines, "}"))
 
 
-def _carried(drivers: Drivers, kernels: Sequence[str]) -> list[str]:
-    """Return the functions that kernels call, their twins for other dtypes, and intrinsics."""
+def _carried(drivers: Drivers, kernels: Sequence[str], *, native: bool) -> list[str]:
+    """Return the functions that kernels call, their twins for other dtypes, and intrinsics.
+
+    `native` says whether there are steps that are compiled as a whole.
+    """
     called, analytic = drivers.book.helpers, drivers.book.analytic
     named = _names("\n".join(kernels))
     direct = [h for h in called if h in named]
     tables = {"f": singles(direct), "c": twins(direct) if analytic else {}}
     swapped = [twin for found in tables.values() for twin in found.values()]
     carried = [_folded(HELPERS[h]) for h in with_dependencies((*called, *swapped))]
-    if swapped:
+    if swapped or drivers.pieces.functions:
         carried.append(_twins_text(tables))
     wide, streams = bool(called), drivers.book.streams
-    return carried + ([intrinsics(wide=wide, streams=streams)] if wide or streams else [])
+    if wide or streams or native:
+        carried.append(intrinsics(wide=wide, streams=streams))
+    if native:
+        carried.append(template("native.py.jinja").render().strip("\n"))
+    return carried
 
 
 def _key(pair: tuple[str, ...], several: bool) -> str | tuple[str, ...]:

@@ -48,6 +48,7 @@ class Ways:
 
     forms: Forms
     known: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    shapes: dict[tuple[int, ...], dict[str, tuple[int, ...]]] = field(default_factory=dict)
 
     def by_drivers(self, key: tuple[int, ...], sizes: Mapping[str, int]) -> bool:
         """Whether one product with Jᵀ J takes fewer multiplications by drivers.
@@ -68,6 +69,15 @@ class Ways:
             found = driven < factored
             self.known[key] = found
         return found
+
+    @property
+    def whole(self) -> bool:
+        """Whether every output has Jacobians by all of the arrays that are selected, whole ones."""
+        forms = self.forms
+        found = {(s.jacobian.output, s.jacobian.parameter) for s in forms.structured}
+        names = forms.derivation.selection.names
+        every = all((o, name) in found for o in forms.program.outputs for name in names)
+        return every and not forms.derivation.selection.regions
 
     def tangents(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Return the shapes of all tangents, those of inputs with their batch axis."""
@@ -92,6 +102,43 @@ def _entries(indices: Sequence[Index], sizes: Mapping[str, int]) -> int:
     for index in indices:
         found *= index.dim.evaluate(sizes)
     return found
+
+
+def product_at_once(
+    module: Any, ways: Ways, names: Sequence[str], call: tuple[Any, ...], given: Any
+) -> dict[str, Any] | None:
+    """Return Σ_b J_bᵀ J_b v by drivers alone; None where there is anything to look at first.
+
+    `names` are those of the dims, `call` is what the door of the module returns, `given` is
+    {θ: v}, whose arrays have to be as drivers take them.
+    """
+    arrays, sizes, dtype, single = call
+    onward = getattr(module, "_onward", None)
+    if single or dtype.kind != "f" or onward is None or type(given) is not dict:
+        return None
+    shapes = ways.shapes.get(sizes)
+    if shapes is None:
+        known = dict(zip(names, sizes, strict=True))
+        if not ways.whole or not ways.by_drivers(sizes, known):
+            return None
+        shapes = ways.shapes.setdefault(sizes, ways.tangents(known))
+    for name, value in given.items():
+        if not (
+            type(value) is np.ndarray
+            and value.dtype is dtype
+            and value.shape == shapes.get(name)
+            and value.flags.c_contiguous
+        ):
+            return None
+    every = {
+        name: given[name] if name in given else np.zeros(shape, dtype)
+        for name, shape in shapes.items()
+    }
+    recorded = module._record(arrays, sizes, dtype)
+    images = onward(arrays, sizes, dtype, recorded, every)
+    only = (None,) if len(shapes) > 1 else ()
+    found = module._back(arrays, sizes, dtype, recorded, *only, *images)
+    return {name: g if g.ndim else g[()] for name, g in found.items()}
 
 
 class Evaluation(Mapping[str, Any]):
@@ -154,7 +201,10 @@ class Evaluation(Mapping[str, Any]):
             else np.zeros(shape, dtype)
             for name, shape in self._ways.tangents(sizes).items()
         }
-        return list(self._run(self._module._tangent, *self._call, every))
+        onward = getattr(self._module, "_onward", None)  # missing where arrays are recomputed
+        if onward is None:
+            return list(self._run(self._module._tangent, *self._call, every))
+        return list(self._run(onward, *self._call, self._recorded(), every))
 
     def pull(self, names: Sequence[str], vectors: Sequence[Any]) -> dict[str, Any]:
         """Return u J by these names, summed over samples but for inputs."""
@@ -178,4 +228,4 @@ class Evaluation(Mapping[str, Any]):
         return self._context.copy().run(function, *args)
 
 
-__all__ = ["Evaluation", "Later", "Ways"]
+__all__ = ["Evaluation", "Later", "Ways", "product_at_once"]

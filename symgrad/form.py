@@ -7,11 +7,22 @@ Forms
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from symgrad.algebra.segments import Trade
 from symgrad.derivation import Derivation, Jacobian
 from symgrad.dims import Dim
-from symgrad.program import Array, Definition, Delta, Index, Lookup, Position, Program, arrays_of
+from symgrad.program import (
+    BATCH,
+    Array,
+    Definition,
+    Delta,
+    Index,
+    Lookup,
+    Position,
+    Program,
+    arrays_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class FactoredTerm:
     factors: tuple[Factor, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Structured:
     """A Jacobian as labelled factors, with the programs that make it dense or compact.
 
@@ -105,7 +116,13 @@ class Structured:
         """Whether some of it is zero by structure."""
         return bool(self.shared or self.jacobian.filling)
 
-    @property
+    @cached_property
+    def factors(self) -> tuple[tuple[Factor, bool], ...]:
+        """The factors of all terms, each with whether it has a batch axis."""
+        factors = [f for term in self.terms for f in term.factors]
+        return tuple((f, any(i.dim == BATCH for i in f.indices)) for f in factors)
+
+    @cached_property
     def positions(self) -> tuple[Lookup, ...]:
         """The data by whose values deltas tie axes; `factors()` holds those arrays too."""
         deltas = [d for term in self.terms for d in term.deltas]

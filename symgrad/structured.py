@@ -28,7 +28,7 @@ from symgrad.products.sides import Factored
 from symgrad.products.solve import solve
 from symgrad.products.terms import Values
 from symgrad.products.variance import variances
-from symgrad.program import BATCH, Index
+from symgrad.program import Index
 
 Make = Callable[[Structured, Pass], Factored]
 
@@ -153,23 +153,20 @@ class Block:
 
         They are what this Jacobian is made of, not copies: copy them before writing into them.
         """
-        found = {}
-        for term in self._structured.terms:
-            for factor in term.factors:
-                if factor.array is None:
-                    shape = tuple(self._size(i) for i in factor.indices)
-                    array = np.broadcast_to(np.ones((), self._done.dtype), shape)
-                else:
-                    array = np.asarray(self._done.values[factor.array])
-                    kept = tuple(
-                        None if i in factor.spread else slice(None) for i in factor.indices
-                    )
-                    shape = tuple(self._size(i) for i in factor.indices)
-                    array = np.broadcast_to(array[kept], shape) if factor.spread else array
-                has_batch = any(i.dim == BATCH for i in factor.indices)
-                found[factor.label] = self._outward(array) if has_batch else array
+        found, values = {}, self._done.values
+        for factor, has_batch in self._structured.factors:
+            if factor.array is None:
+                shape = tuple(self._size(i) for i in factor.indices)
+                array = np.broadcast_to(np.ones((), self._done.dtype), shape)
+            else:
+                array = np.asarray(values[factor.array])
+            if factor.array is not None and factor.spread:
+                kept = tuple(None if i in factor.spread else slice(None) for i in factor.indices)
+                shape = tuple(self._size(i) for i in factor.indices)
+                array = np.broadcast_to(array[kept], shape)
+            found[factor.label] = self._outward(array) if has_batch else array
         for lookup in self._structured.positions:
-            array = np.asarray(self._done.values[lookup.array])
+            array = np.asarray(values[lookup.array])
             batched = bool(lookup.at) and is_sample(lookup.at[0])
             found[lookup.array] = self._outward(array) if batched else array
         return found

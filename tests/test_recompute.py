@@ -2,6 +2,7 @@
 
 import gc
 import math
+import re
 import tracemalloc
 
 import numpy as np
@@ -254,7 +255,8 @@ def test_recurrences_that_can_run_together_share_their_segments():
 
 def test_forms_other_than_products_from_the_left_stay_as_they_are():
     for function in ("_forward", "_sweep", "_tangent"):
-        assert source_of(RNN, function) == source_of(RNN, function, recompute="h")
+        texts = source_of(RNN, function), source_of(RNN, function, recompute="h")
+        assert len({re.sub(r"_steps_\d+", "_steps", text) for text in texts}) == 1
 
 
 def test_the_module_does_not_grow_with_the_length():

@@ -41,6 +41,7 @@ def dense(monkeypatch):
     jac, arrays = compiled("dense")
     monkeypatch.setattr(jac.module, "_SHARE_FROM", 0)
     monkeypatch.setattr(jac.module, "_PIECE", 1)
+    monkeypatch.setattr(jac.module, "_LONG", 0)
     monkeypatch.setattr(jac.module, "_FEW", 0)
     monkeypatch.delenv("SYMGRAD_NUM_THREADS", raising=False)
     return jac, arrays
@@ -98,6 +99,7 @@ def test_any_number_of_threads_gives_the_same_bytes(name, monkeypatch):
 
     monkeypatch.setattr(jac.module, "_together", noting)
     monkeypatch.setattr(jac.module, "_SHARE_FROM", 0)
+    monkeypatch.setattr(jac.module, "_LONG", 0, raising=False)
     for count in (3, 7):
         shared_out.clear()
         monkeypatch.setenv("SYMGRAD_NUM_THREADS", str(count))

@@ -334,11 +334,12 @@ class Accounts:
         until: int | None = None,
         only: Collection[int] | None = None,
         cuts: Collection[int] = (),
+        left: bool = False,
     ) -> Runner:
         """Run a driver in which what parameters determine has functions of its own.
 
         `wanted` is read after it; it stops after `until` functions and steps, and runs `only` some;
-        steps before and behind `cuts` are no run.
+        steps before and behind `cuts` are no run, or those before which it may be `left`.
         """
         groups, rest, shapes = self.drivers.divided(order, wanted)
         schedule, axes = self.drivers.planned(rest, shapes)
@@ -359,7 +360,10 @@ class Accounts:
         numbered = enumerate(steps, len(groups))
         chosen = [(n, step) for n, step in numbered if only is None or n in only]
         begins = [place for place, (n, _) in enumerate(chosen) if n in cuts]
-        runner.run([step for _, step in chosen], begins)
+        own_steps = [step for _, step in chosen]
+        if left:
+            begins = sorted(runner.apart(own_steps, begins, first=bool(groups)))
+        runner.run(own_steps, begins)
         return runner
 
     def _record(self, ledger: Ledger) -> None:
@@ -402,7 +406,7 @@ class Accounts:
         """Run a forward pass and all factors, or as far as the arrays `wanted`."""
         steps, done = self._until(order, wanted)
         cuts = {self._until(order, arrays)[0] for arrays in order.leaves.values()}
-        runner = self._apart(ledger, order, order.keep or (), steps, cuts=cuts)
+        runner = self._apart(ledger, order, order.keep or (), steps, cuts=cuts, left=True)
         runner.free([name for name in order.keep or () if name in done])
         return runner
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from symgrad.algebra.segments import Run
 from symgrad.bounds import at_least
@@ -133,6 +134,23 @@ class Runner:
                 self.each(run)
                 run = []
         self.each(run)
+
+    def apart(self, steps: Sequence[Step], leaves: Collection[int], *, first: bool) -> set[int]:
+        """Return before which steps a run ends that may be left there; `first` has been no run.
+
+        Stages between such places are one run if both take samples one by one throughout.
+        """
+        bounds = sorted({0, *leaves, len(steps)})
+        joins = [self._one_by_one(steps[a:b]) for a, b in pairwise(bounds)]
+        if first and joins and 0 not in leaves:
+            joins[0] = False
+        inner = zip(bounds[1:-1], pairwise(joins), strict=True)
+        return {place for place, both in inner if not all(both)}
+
+    def _one_by_one(self, steps: Sequence[Step]) -> bool:
+        """Whether steps all take samples one by one, and do something."""
+        found = [s for s in steps if not isinstance(s, Kernel) or s.nodes]
+        return bool(found) and all(takes_samples(s, self._is_batched) for s in steps)
 
     def each(self, steps: Sequence[Step]) -> None:
         """Run steps as one: all that they write is allocated first."""

@@ -26,7 +26,7 @@ from symgrad.generation.fold import fold
 from symgrad.generation.kernel_book import KernelBook
 from symgrad.generation.order import Order
 from symgrad.generation.orders import Orders, results_of
-from symgrad.generation.pieces import PieceBook, Written
+from symgrad.generation.pieces import PieceBook, Stages, Written, joined, stopping
 from symgrad.generation.segments import run_lines
 from symgrad.generation.shared import Needs, Shared, needs_of, shared
 from symgrad.generation.texts import shape_text, tuple_text
@@ -76,8 +76,10 @@ class Drivers(Orders):
             self.record(),
             self.back(self.forms.vjp, "_back"),
             self.back(self.forms.vjp_per_sample, "_back_per_sample"),
-            self.tangent(),
+            self.tangent("_tangent", self.of_tangent()),
         ]
+        if self.forms.trade is None:
+            texts.append(self.tangent("_onward", self.of_onward(), self.recorded()))
         if self.forms.curvature is not None:
             texts += drivers_twice(self, self.forms.curvature)
         if self.forms.domain is not None:
@@ -103,7 +105,7 @@ class Drivers(Orders):
         kept, wanted = order.keep or (), dict(order.leaves)
         declared = self.declared()
         done: set[str] = set()
-        lines = ["v = {}"]
+        stages: list[tuple[Steps, list[str]]] = []
         run: Steps = []
         for step in [Written(declared), *self.apart(order, kept)]:
             run.append(step)
@@ -111,18 +113,28 @@ class Drivers(Orders):
             ready = [p for p, arrays in wanted.items() if arrays <= done]
             wanted = {p: arrays for p, arrays in wanted.items() if p not in ready}
             if ready:
-                lines += [*self.noted(run, kept), *_leave(ready)]
+                stages.append((run, ready))
                 run = []
-        lines += self.noted(run, kept)
+        lines = ["v = {}", *self.left(joined([*stages, (run, [])]), kept)]
         if lines[-1] == "    return v":
             del lines[-2:]
         lines.append("return v")
         return self.function(name, "arrays, sizes, dtype, until=None", title, lines)
 
-    def noted(self, steps: Steps, kept: Collection[str]) -> list[str]:
-        """Return the lines of steps, and those that put what is kept into `v`."""
-        found = [n for step in steps for n in step.complete if n in kept]
-        return [*self.pieces.lines(steps), *(f'v["{n}"] = {code_name(n)}' for n in found)]
+    def left(self, groups: Iterable[Stages], kept: Collection[str]) -> list[str]:
+        """Return the lines of a sweep that may be left after each stage; `v` has what is kept."""
+        lines: list[str] = []
+        for group in groups:
+            steps = group[0][0]
+            if len(group) > 1:
+                steps = stopping([own for own, _ in group])
+                entries = (f'"{p}": {n}' for n, (_, ready) in enumerate(group) for p in ready)
+                lines.append(f"stage = {{{', '.join(entries)}}}.get(until, {len(group)})")
+            lines += self.pieces.lines(steps)
+            for own, ready in group:
+                found = [n for step in own for n in step.complete if n in kept]
+                lines += [*(f'v["{n}"] = {code_name(n)}' for n in found), *_leave(ready)]
+        return lines
 
     def straight(self) -> list[str]:
         """Return the drivers of Jacobians that are made where they are asked for."""
@@ -229,18 +241,21 @@ class Drivers(Orders):
             else:
                 shapes = shapes | {d.name: tuple(i.dim for i in d.indices) for d in stage}
 
-    def tangent(self) -> str:
-        """Return the driver of a Jacobian-vector product."""
+    def tangent(self, name: str, order: Order, recorded: Collection[str] = ()) -> str:
+        """Return the driver of a Jacobian-vector product, from what was recorded if anything."""
         form = self.forms.jvp
-        steps = self.pieces.lines(self.apart(self.of_tangent(), results_of(form)))
-        lines = [
+        steps = self.pieces.lines(self.apart(order, results_of(form)))
+        lines = self.recalled(recorded, steps)
+        lines += [
             f'{code_name(a.name)} = tangents["{name}"]'
             for a, name in zip(form.given, self.forms.derivation.selection.names, strict=True)
             if mentions("\n".join(steps), code_name(a.name))
         ]
         lines += [*steps, self.returned(form)]
-        title = "Return J applied to tangents."
-        return self.function("_tangent", "arrays, sizes, dtype, tangents", title, lines)
+        title, v = "Return J applied to tangents", ""
+        if recorded:
+            title, v = f"{title}, from what was recorded", "v, "
+        return self.function(name, f"arrays, sizes, dtype, {v}tangents", f"{title}.", lines)
 
     def domain(self, form: Form) -> str:
         """Return the driver that refuses arrays outside the stated domains."""

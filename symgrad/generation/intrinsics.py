@@ -121,6 +121,8 @@ def intrinsics(*, wide: bool, streams: bool) -> str:
     It needs `loops`, `inline` and `_COMPILED`.
     """
     parts = [HEAD.rstrip()]
+    if not wide and not streams:
+        return parts[0].strip("\n")
     parts += [PAST.lstrip("\n")] if streams else [""]
     imports = IMPORTS if streams else IMPORTS.replace("    from llvmlite import ir\n", "")
     parts += [imports.strip("\n"), *([WIDE] if wide else []), *([STREAMS] if streams else [])]

@@ -96,7 +96,7 @@ class KernelBook:
             f"_share({callee}, n_B, {dim_text(work)}, "
             f"{tuple_text(batched)}, {tuple_text(shared)}, {tuple_text(sizes)})"
         )
-        direct = f"{callee}({', '.join((*batched, *shared, 'n_B', *sizes))})"
+        direct = f"{name}({', '.join((*batched, *shared, 'n_B', *sizes))})"
         return Run(line, direct if past is None else None, text.arrays)
 
     def alone(
@@ -131,8 +131,7 @@ class KernelBook:
         """Return a kernel's name, or the call that finds the kernel for the dtype at hand."""
         if not singles(text.helpers) and not (self.analytic and twins(text.helpers)):
             return name
-        flags = ", sums" if self.functions[name].startswith("@sums") else ""
-        return f"_typed({name}, dtype{flags})"
+        return f"_typed({name}, dtype)"
 
     def choice(self, callee: str, large: KernelText, names: Sequence[str], past: Target) -> str:
         """Return which kernel is called: the one that streams what it writes, or `callee`."""

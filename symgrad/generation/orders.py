@@ -61,6 +61,12 @@ class Orders:
         going_back = [d for d in form.definitions if d.name not in own]
         return Order(going_back, form.given, handed=results_of(form))
 
+    def of_onward(self) -> Order:
+        """Return what is left of a Jacobian-vector product after `_record`."""
+        form, known = self.forms.jvp, {*self.recorded()}
+        left = [d for d in form.definitions if d.name not in known]
+        return Order(needed(left, results_of(form)), form.given, handed=results_of(form))
+
     def of_tangent(self) -> Order:
         """Return what `_tangent` computes."""
         form = self.forms.jvp

@@ -7,22 +7,41 @@ by step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from symgrad.dims import ZERO, Dim
+from symgrad.dims import ONE, ZERO, Dim
 from symgrad.generation.fold import fold
 from symgrad.generation.words import code_name, dim_text, mentions
+
+_OPERAND = r"\w+(?:\[([^\[\]()]*)\]|\.reshape\((?:[^()]|\([^()]*\))*\))?(?:\.T)?"
+_NATIVE = re.compile(
+    rf" *(?:_fill\w*\([^()]*\)|for \w+ in range\([^()]*\):|if stage == \d+:|return"
+    rf"|_(?:add_)?matmul\({_OPERAND}, {_OPERAND}, {_OPERAND}\))"
+)
+"""A line that can be compiled together with others: of a kernel, a product of matrices, a walk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A step as it runs on some of the samples: its lines, its work for one, the arrays in it."""
+    """A step as it runs on some of the samples: its lines, its work for one, the arrays in it.
+
+    `plain` says that all of them lie in C order; `calls` is how often a line runs.
+    """
 
     lines: tuple[str, ...]
     work: Dim
     batched: tuple[str, ...]
     shared: tuple[str, ...]
+    plain: bool = True
+    calls: Dim = ONE
+
+    @property
+    def native(self) -> bool:
+        """Whether it can be compiled as a whole."""
+        arrays = {*map(code_name, (*self.batched, *self.shared))}
+        return self.plain and all(_is_native(line, arrays) for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +62,10 @@ class Written:
         """All lines."""
         inner = (step.text for way in self.ways for step in way.steps)
         return "\n".join((*self.made, *self.lines, *(way.cost for way in self.ways), *inner))
+
+
+Stages = Sequence[tuple[Sequence[Written], list[str]]]
+"""Steps, and the parameters for which nothing more is needed after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +92,7 @@ class PieceBook:
             branches = [way for step in run for way in step.ways]
             if branches:
                 result += self.choice(branches)
-            elif len(pieces) < 2:
+            elif len(pieces) < 2 and not (pieces and _is_product(pieces[0])):
                 result += [line for step in run for line in step.lines]
             else:
                 result.append(self.call(pieces))
@@ -89,12 +112,15 @@ class PieceBook:
         text = "\n".join(inner)
         batched = _named(a for piece in pieces for a in piece.batched)
         shared = _named(a for piece in pieces for a in piece.shared)
-        others = (*(n for n in self.sizes if n != "n_B"), "dtype")
+        others = (*(n for n in self.sizes if n != "n_B"), "stage")
         sizes = tuple(n for n in others if mentions(text, n))
         name = self.function((*batched, *shared, "n_B", *sizes), inner)
         work = sum((piece.work for piece in pieces), ZERO)
         tuples = ", ".join(map(_tuple_text, (batched, shared, sizes)))
-        return f"_samples({name}, n_B, {dim_text(work)}, {tuples})"
+        if all(piece.native for piece in pieces):
+            return f"_natively({name}, n_B, {dim_text(work)}, {tuples}, dtype)"
+        calls = dim_text(sum((piece.calls * len(piece.lines) for piece in pieces), ZERO))
+        return f"_samples({name}, n_B, {dim_text(work)}, {tuples}, dtype, {calls})"
 
     def function(self, parameters: Sequence[str], lines: Sequence[str]) -> str:
         """Return the name of the function of some lines, having noted it."""
@@ -105,6 +131,56 @@ class PieceBook:
             name = f"_steps_{len(self.functions) + 1}"
             self.functions[key] = fold(f"def {name}({', '.join(parameters)}):") + body
         return self.functions[key].removeprefix("def ").partition("(")[0]
+
+
+def joined(stages: Iterable[tuple[Sequence[Written], list[str]]]) -> Iterator[Stages]:
+    """Yield stages of a sweep, those together that take samples one by one throughout."""
+    group: list[tuple[Sequence[Written], list[str]]] = []
+    for stage in stages:
+        if group and not (_has_pieces(group[-1][0]) and _has_pieces(stage[0])):
+            yield group
+            group = []
+        group.append(stage)
+    yield group
+
+
+def stopping(stages: Sequence[Sequence[Written]]) -> list[Written]:
+    """Return the steps of stages as one, which are left after stage number `stage`.
+
+    Arrays of later stages are of no samples then.
+    """
+    steps = list(stages[0])
+    for number, own in enumerate(stages[1:]):
+        leave = Piece((f"if stage == {number}:", "    return"), ZERO, (), ())
+        count = f"some = n_B if stage > {number} else 0"
+        steps.append(Written((), (count,), piece=leave))
+        steps += [replace(s, made=tuple(map(_of_some, s.made))) for s in own]
+    return steps
+
+
+def _of_some(line: str) -> str:
+    """Return the line of an array of so many samples."""
+    return re.sub(r"\bn_B\b", "some", line)
+
+
+def _has_pieces(steps: Iterable[Written]) -> bool:
+    """Whether steps all run on some of the samples, and do something there."""
+    found = [s.piece for s in steps if s.piece is not None or s.lines or s.ways]
+    return all(found) and any(piece.lines for piece in found if piece)
+
+
+def _is_native(line: str, arrays: Collection[str]) -> bool:
+    """Whether a line can be compiled; arrays in a subscript are lists of places."""
+    found = _NATIVE.fullmatch(line)
+    if found is None:
+        return False
+    subscripts = " ".join(filter(None, found.groups()))
+    return not any(mentions(subscripts, a) for a in arrays)
+
+
+def _is_product(piece: Piece) -> bool:
+    """Whether a step is a product that can be shared out to threads."""
+    return piece.native and piece.lines[0].startswith(("_matmul", "_add_matmul"))
 
 
 def _runs(steps: Iterable[Written]) -> Iterator[list[Written]]:

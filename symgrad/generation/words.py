@@ -14,7 +14,7 @@ RESERVED = frozenset(
     "np math os warnings numba range abs max min float int bool len tuple type arrays sizes dtype "
     "v t tangents until single out copied total largest value best shift scale ratio product b_ "
     "found only loops sums inline forward jacobian vjp jvp pullback print number stream clear "
-    "wide way".split()
+    "wide way stage some".split()
 )
 """Words of generated code that arrays must not be called in drivers and kernels."""
 

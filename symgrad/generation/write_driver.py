@@ -90,10 +90,14 @@ class _Scene:
         only = past is not None and kernel.writes == (past.array,) and not step
         return self.book.add(kernel, self.is_batched, step, past if only else None)
 
-    def piece(self, lines: Sequence[str], work: Dim, arrays: Collection[str]) -> Piece:
+    def piece(
+        self, lines: Sequence[str], work: Dim, arrays: Collection[str], calls: Dim = ONE
+    ) -> Piece:
         """Return a step on some of the samples."""
         batched = tuple(a for a in arrays if self.is_batched(a))
-        return Piece(tuple(lines), work, batched, tuple(a for a in arrays if a not in batched))
+        shared = tuple(a for a in arrays if a not in batched)
+        plain = self.book.rough.isdisjoint(arrays)
+        return Piece(tuple(lines), work, batched, shared, plain, calls)
 
 
 def _written(
@@ -151,7 +155,10 @@ def _walked(
                 by_sample = False
         lines += [f"    {line}" for line in found]
         inside += [f"    {line}" for line in direct]
-    piece = scene.piece(inside, work * walk.index.dim, tuple(arrays)) if by_sample else None
+    piece = None
+    if by_sample:
+        dim = walk.index.dim
+        piece = scene.piece(inside, work * dim, tuple(arrays), dim)
     return Written(complete, made, tuple(lines), piece)
 
 

@@ -44,10 +44,16 @@ def product_lines(product: Product, step: str = "") -> list[str]:
             a, groups = f"{code_name(p.left.array)}{part}", [columns]
         target += f"[:, {step}]" if BATCH in (i.dim for i in p.target_indices) else f"[{step}]"
         flat = all(len(g) == 1 for g in groups)
+        if len(rows) == len(columns) == 1 and not p.batch and not p.negative:
+            if p.target_indices == direct:
+                return [f"{'_add_matmul' if p.adds else '_matmul'}({a}, {b}, {target})"]
         return [_step_product(p, target, f"np.matmul({a}, {b}", direct, flat)]
     if p.target_indices == direct:
         if p.adds:
             plain = not p.batch and len(groups) == 2
+            if plain and not p.negative:
+                where = target if flat else f"{target}.reshape{_shape(p.batch, groups)}"
+                return [f"_add_matmul({a}, {b}, {where})"]
             value = f"{'_matmul' if plain else 'np.matmul'}({a}, {b})"
             if not flat:
                 value += f".reshape({target}.shape)"

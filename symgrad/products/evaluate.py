@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ def times(left: Side, middle: Iterable[Product], right: Side, result: Sequence[A
 
 ONE = (Product(),)
 """Nothing between two sides."""
+
+SMALL = 2**20
+"""Entries of a result up to which memory is not asked for its size."""
 
 
 def piece_by_piece(make: Callable[[Rows], Sums], count: int, total: Values) -> None:
@@ -122,6 +126,9 @@ def opened(
     meanwhile. Raises ShapeError or ArgumentError if `out` does not fit, TooLargeError if memory
     cannot hold the result.
     """
+    if out is None and not samples and prod(shape) <= SMALL:
+        array = np.zeros(shape, dtype or one.dtype)
+        return Opened(array, one, None, (array, None, None), ())
     batches = {n: f for n, f in (samples or {}).items() if f.batched}
     single = tuple(n for n, f in batches.items() if f.single)
     moved = tuple(n - sum(s < n for s in single) for n in batches if n not in single)

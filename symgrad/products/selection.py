@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any, Literal
 
@@ -25,18 +26,18 @@ from symgrad.products.vectors import inner
 Diagonal = Literal["out", "batch"] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Selection:
     """Jacobians by (output, θ), outputs outermost."""
 
     blocks: Mapping[tuple[str, str], Factored]
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         """The outputs in declared order."""
         return tuple(dict.fromkeys(o for o, _ in self.blocks))
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The arrays θ in declared order."""
         return tuple(dict.fromkeys(p for _, p in self.blocks))
@@ -53,7 +54,7 @@ class Selection:
         """Return some Jacobian with respect to a parameter."""
         return self.blocks[self.outputs[0], parameter]
 
-    @property
+    @cached_property
     def any(self) -> Factored:
         """Some Jacobian."""
         return next(iter(self.blocks.values()))

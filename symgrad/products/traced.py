@@ -154,6 +154,7 @@ class Recorder:
     inputs: dict[Hashable, Traced] = field(default_factory=dict)
     constants: dict[int, tuple[Traced, Any]] = field(default_factory=dict)
     known: dict[Hashable, Traced] = field(default_factory=dict)
+    sums: dict[Hashable, dict[tuple[int, ...], Traced]] = field(default_factory=dict)
     effects: list[tuple[int, int, Compute | None]] = field(default_factory=list)
 
     def given(self, name: Hashable, shape: Sequence[int], dtype: Any) -> Traced:
@@ -200,15 +201,24 @@ class Recorder:
         return self.step(("matmul",), multiply, (left.slot, right.slot), shape, dtype)
 
     def rowwise(self, x: Any, first: Any, y: Any, second: Any, result: Any) -> Traced:
-        """Return many short sums of products."""
+        """Return many short sums of products; of sums made before, where there are some."""
         one, two = self.of(x), self.of(y)
+        number = {c: n for n, c in enumerate(dict.fromkeys((*first, *second)))}
+        first, second, result = ([number[c] for c in codes] for codes in (first, second, result))
         sizes = dict(zip((*first, *second), (*one.shape, *two.shape), strict=True))
+        before = ("rowwise", one.slot, two.slot, *first, -1, *second)
+        for kept, sums in self.sums.get(before, {}).items():
+            left = [c for c in kept if c in result]
+            if left == result and len(kept) > len(left):
+                return sums.sum(tuple(n for n, c in enumerate(kept) if c not in left))
         shape = tuple(sizes[c] for c in result)
         dtype = np.result_type(one.dtype, two.dtype)
         key = ("rowwise", *first, -1, *second, -1, *result)
         codes = tuple(first), tuple(second), tuple(result)
         compute = rowwise(*codes, sizes, kernels=self.compiled)
-        return self.step(key, compute, (one.slot, two.slot), shape, dtype)
+        made = self.step(key, compute, (one.slot, two.slot), shape, dtype)
+        self.sums.setdefault(before, {})[codes[2]] = made
+        return made
 
     def add(self, view: Traced, array: Any, call: Compute | None = None) -> None:
         """Remember that an array is added to a view of a total, by `call(view, array)` if given."""
