@@ -43,12 +43,17 @@ def warming(compiled: Compiled, dtypes: Sequence[str]) -> list[Callable[[], obje
     if dtypes and not module._COMPILED:
         hint = "install numba, and leave NUMBA_DISABLE_JIT unset"
         raise ArgumentError(f"no kernel can be compiled ahead: {module._WHY}", hint=hint)
-    return [
-        partial(_quietly, call)
-        for dtype in dtypes
-        for batch in BATCHES
-        for call in calls(compiled.forms, module, _arrays(compiled, dtype, batch))
-    ]
+    found: list[Callable[[], object]] = []
+    for dtype in dtypes:
+        for batch in BATCHES:
+            arrays = _arrays(compiled, dtype, batch)
+            every: list[Callable[[], object]] = [*calls(compiled.forms, module, arrays)]
+            every.append(partial(_product, compiled, arrays))
+            quiet = [partial(_quietly, call) for call in every]
+            found += quiet
+            if batch > 1:
+                found += [partial(_as_large, module, call) for call in quiet]
+    return found
 
 
 def calls(made: Forms, module: Any, arrays: dict[str, Any]) -> Iterator[Callable[[], Any]]:
@@ -111,6 +116,23 @@ def _arrays(compiled: Compiled, dtype: str, batch: int) -> dict[str, Any]:
             continue
         break
     return arrays
+
+
+def _product(compiled: Compiled, arrays: dict[str, Any]) -> object:
+    """Multiply by Jᵀ J, by whatever is the cheaper way."""
+    value = compiled.forward(arrays)
+    u = tuple(map(np.ones_like, value)) if isinstance(value, tuple) else np.ones_like(value)
+    return compiled.ggn_matvec(arrays, compiled.vjp(arrays, u))
+
+
+def _as_large(module: Any, call: Callable[[], object]) -> object:
+    """Make a call as if it had many samples, whose steps are compiled as a whole."""
+    own = {name: getattr(module, name) for name in ("_SHARE_FROM", "_FEW") if name in vars(module)}
+    try:
+        vars(module).update(dict.fromkeys(own, 0))
+        return call()
+    finally:
+        vars(module).update(own)
 
 
 def _quietly(call: Callable[[], Any]) -> Any:

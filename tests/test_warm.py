@@ -14,6 +14,7 @@ from symgrad import build
 from symgrad.warm import calls, dtypes_of, warming
 
 LAYERS = {
+    "mlp": (TEXTS["mlp"], {}),
     "consts": (TEXTS["consts"], {}),
     "looked_up": ("t: index(v)[T]\nE: param[v]\ny = tanh(E[t])", {}),
     "matrices": ("x: input[n]\nA: input[n, n]\ny = cholesky(A @ A.T + eye(n)) @ x", {}),
@@ -29,8 +30,15 @@ stored = np.load(sys.argv[2])
 kernels = [k for k in vars(jac.module).values() if hasattr(k, "signatures")]
 declared = jac.forms.program.arrays
 given = {a.name: stored[a.name] if a.default is None else a.default for a in declared}
-for call in calls(jac.forms, jac.module, given):
+many = [call for call in calls(jac.forms, jac.module, given)]
+for call in many:
     call()
+if len(sys.argv) > 3:
+    for name in {"_SHARE_FROM", "_FEW"} & vars(jac.module).keys():
+        setattr(jac.module, name, 0)
+    for call in many:
+        call()
+    kernels += getattr(jac.module, "_WHOLE", {}).values()
 missed = [f"{k.__name__}{signature}" for k in kernels for signature in k.stats.cache_misses]
 found = [k for k in kernels if k.stats.cache_hits]
 print(len(found), *missed)
@@ -42,11 +50,11 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path / "cache"))
 
 
-def fresh(path, arrays, tmp_path):
+def fresh(path, arrays, tmp_path, *large):
     """Call every form in a process of its own: how many kernels were found, and which were not."""
     np.savez(tmp_path / "arrays.npz", **arrays)
     clean = {k: v for k, v in os.environ.items() if k != "NUMBA_DISABLE_JIT"}
-    command = [sys.executable, "-c", FRESH, str(path), str(tmp_path / "arrays.npz")]
+    command = [sys.executable, "-c", FRESH, str(path), str(tmp_path / "arrays.npz"), *large]
     run = partial(subprocess.run, capture_output=True, text=True, check=False)
     done = run(command, env=clean)
     assert done.returncode == 0, done.stderr
@@ -61,7 +69,8 @@ def test_a_process_that_imports_a_warm_module_compiles_nothing(name, tmp_path):
     path = tmp_path / f"{name}_jac.py"
     jac = sg.compile(text, "all", name=name, check=False, path=path, warm=True, **options)
     for batch in (1, 5):
-        count, missed = fresh(path, arrays_for(jac, batch=batch), tmp_path)
+        large = ("large",) if batch > 1 else ()
+        count, missed = fresh(path, arrays_for(jac, batch=batch), tmp_path, *large)
         assert count >= 3
         assert missed == []
 
