@@ -82,7 +82,7 @@ def test_what_no_step_needs_of_the_one_before_is_done_at_once():
     forward = with_steps(source, source[source.index("def _forward") : source.index("def _sweep")])
     before, walk = forward.split("for t in range(n_T):")
     assert "_matmul(x.reshape(n_B * n_T, n_n), W.T" in before
-    assert "np.matmul(h_before[:, t], U.T)" in walk
+    assert "_add_matmul(h_before[:, t], U.T, z[:, t])" in walk
 
 
 def test_going_back_is_a_walk_from_the_last_step_to_the_first():
@@ -90,7 +90,7 @@ def test_going_back_is_a_walk_from_the_last_step_to_the_first():
     back = source[source.index("def _back(") : source.index("def _back_per_sample")]
     back = with_steps(source, back)
     assert "for t in range(n_T - 1, -1, -1):\n" in back
-    assert "np.matmul(d_z[:, t], U, out=d_h_before[:, t])" in back
+    assert "_matmul(d_z[:, t], U, d_h_before[:, t])" in back
 
 
 def test_without_products_the_walk_is_inside_the_kernel():

@@ -26,9 +26,10 @@ from symgrad.generation.fold import fold
 from symgrad.generation.kernel_book import KernelBook
 from symgrad.generation.order import Order
 from symgrad.generation.orders import Orders, results_of
-from symgrad.generation.pieces import PieceBook, Stages, Written, joined, stopping
+from symgrad.generation.pieces import PieceBook, Written
 from symgrad.generation.segments import run_lines
 from symgrad.generation.shared import Needs, Shared, needs_of, shared
+from symgrad.generation.sweeps import sweep_text
 from symgrad.generation.texts import shape_text, tuple_text
 from symgrad.generation.wanted import guarded
 from symgrad.generation.words import code_name, dim_text, mentions
@@ -98,50 +99,14 @@ class Drivers(Orders):
     def sweep(self) -> str:
         """Return the driver of the forward pass and all factors, leaving as soon as it may."""
         title = "Return the arrays that Jacobians are made of; `until` names one to stop at."
-        return self.sweep_for(self.of_sweep(), "_sweep", title)
-
-    def sweep_for(self, order: Order, name: str, title: str) -> str:
-        """Return a driver of the arrays to keep that may stop as soon as it has some."""
-        kept, wanted = order.keep or (), dict(order.leaves)
-        declared = self.declared()
-        done: set[str] = set()
-        stages: list[tuple[Steps, list[str]]] = []
-        run: Steps = []
-        for step in [Written(declared), *self.apart(order, kept)]:
-            run.append(step)
-            done |= set(step.complete)
-            ready = [p for p, arrays in wanted.items() if arrays <= done]
-            wanted = {p: arrays for p, arrays in wanted.items() if p not in ready}
-            if ready:
-                stages.append((run, ready))
-                run = []
-        lines = ["v = {}", *self.left(joined([*stages, (run, [])]), kept)]
-        if lines[-1] == "    return v":
-            del lines[-2:]
-        lines.append("return v")
-        return self.function(name, "arrays, sizes, dtype, until=None", title, lines)
-
-    def left(self, groups: Iterable[Stages], kept: Collection[str]) -> list[str]:
-        """Return the lines of a sweep that may be left after each stage; `v` has what is kept."""
-        lines: list[str] = []
-        for group in groups:
-            steps = group[0][0]
-            if len(group) > 1:
-                steps = stopping([own for own, _ in group])
-                entries = (f'"{p}": {n}' for n, (_, ready) in enumerate(group) for p in ready)
-                lines.append(f"stage = {{{', '.join(entries)}}}.get(until, {len(group)})")
-            lines += self.pieces.lines(steps)
-            for own, ready in group:
-                found = [n for step in own for n in step.complete if n in kept]
-                lines += [*(f'v["{n}"] = {code_name(n)}' for n in found), *_leave(ready)]
-        return lines
+        return sweep_text(self, self.of_sweep(), "_sweep", title)
 
     def straight(self) -> list[str]:
         """Return the drivers of Jacobians that are made where they are asked for."""
         if not self.shorter:
             return []
         title = "Return the arrays that dense Jacobians are made of; `until` names one to stop at."
-        texts = [self.sweep_for(self.of_sweep_dense(), "_sweep_dense", title)]
+        texts = [sweep_text(self, self.of_sweep_dense(), "_sweep_dense", title)]
         for structured in self.forms.structured:
             definition = self.direct.get(structured.dense.name)
             if definition is not None:
@@ -440,15 +405,6 @@ class Drivers(Orders):
         ]
         body = (fold(f"    {line}") for line in (*opening, *counted, *lines))
         return "\n".join((fold(f"def {name}({parameters}):"), f'    """{title}"""', *body))
-
-
-def _leave(ready: Sequence[str]) -> list[str]:
-    """Return the lines that stop a sweep asked for the parameters that are ready."""
-    if not ready:
-        return []
-    names = ", ".join(f'"{p}"' for p in ready)
-    test = f"until == {names}" if len(ready) == 1 else f"until in ({names})"
-    return [f"if {test}:", "    return v"]
 
 
 def _unpacked(names: Sequence[str], text: str) -> str:

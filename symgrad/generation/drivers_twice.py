@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.form import Curvature, Form
 from symgrad.generation.order import Order
+from symgrad.generation.sweeps import sweep_text
 from symgrad.generation.words import code_name, mentions
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def drivers_twice(drivers: Drivers, curvature: Curvature) -> list[str]:
     """Return the drivers of second derivatives."""
     title = "Return the arrays that second derivatives are made of, up to those of one."
-    texts = [drivers.sweep_for(of_sweep_twice(curvature), "_sweep_twice", title)]
+    texts = [sweep_text(drivers, of_sweep_twice(curvature), "_sweep_twice", title)]
     for structured in curvature.structured:
         texts.append(drivers.expand(structured, structured.dense, "dense"))
         if structured.compact is not None:
