@@ -217,7 +217,7 @@ def side_by_side(*runs: Callable[[], object], seconds: float = 0.5) -> list[floa
     blocks = []
     for place, run in enumerate(runs):
         run()
-        first = once(run)
+        first = once(run) if seconds else 0.0
         block = min(300, int(BLOCK / max(first, 1e-9))) if seconds else 3
         blocks.append(max(3, block))
         if seconds and first > seconds:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import threading
+import time
 from dataclasses import replace
 
 import numba
@@ -28,6 +30,7 @@ from benchmarks.limits import VALUE, filling
 from benchmarks.timing import side_by_side
 from benchmarks.workload import BY_HAND, FRAMEWORKS, LIMIT, OURS, YARDSTICK, Target, setting
 from benchmarks.workloads import WORKLOADS, chosen
+from symgrad.bench import settle
 
 NAMES = [one.name for one in WORKLOADS]
 
@@ -224,6 +227,25 @@ def test_turns_are_taken_in_blocks_and_each_has_its_own_median():
     times = side_by_side(lambda: calls.append("a"), lambda: calls.append("b"), seconds=0)
     assert len(times) == 2 and all(t >= 0 for t in times)
     assert calls == list("ab" + "aaa" + "bbb")
+    calls.clear()
+    slow, fast = side_by_side(lambda: time.sleep(0.01), lambda: calls.append("b"), seconds=0.001)
+    assert slow >= 0.01 > fast
+    assert len(calls) > 9, "what is slow is called twice, the other goes on"
+
+
+def test_a_block_waits_for_threads_that_still_spin():
+    busy = threading.Event()
+
+    def spin():
+        while not busy.is_set():
+            pass
+
+    one = threading.Thread(target=spin)
+    threading.Timer(0.05, busy.set).start()
+    one.start()
+    settle()
+    assert busy.is_set()
+    one.join()
 
 
 @pytest.mark.filterwarnings("ignore:NUMBA_DISABLE_JIT:RuntimeWarning")

@@ -11,7 +11,6 @@ import symgrad as sg
 
 MLP = TEXTS["mlp"]
 WIDE = {
-    "X: input[T, n]\nW: param[m, n]\ny = tanh(X @ W.T)": "rows",
     "x: input[T, n]\nW: param[m, n]\nU: param[m, m]\n"
     "h[t: T] = tanh(W @ x[t] + U @ h[t-1])\ny = h[T-1]": "recurrence",
     "x: input[n]\nW: param[m, n]\nV: param[m, n]\ny = (W @ x) * sigmoid(V @ x)": "gated",
