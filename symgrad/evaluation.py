@@ -105,7 +105,11 @@ def _entries(indices: Sequence[Index], sizes: Mapping[str, int]) -> int:
 
 
 def product_at_once(
-    module: Any, ways: Ways, names: Sequence[str], call: tuple[Any, ...], given: Any
+    module: Any,
+    ways: Ways,
+    names: Sequence[str],
+    call: tuple[Any, ...],
+    given: Mapping[str, Any],
 ) -> dict[str, Any] | None:
     """Return Σ_b J_bᵀ J_b v by drivers alone; None where there is anything to look at first.
 
@@ -114,7 +118,7 @@ def product_at_once(
     """
     arrays, sizes, dtype, single = call
     onward = getattr(module, "_onward", None)
-    if single or dtype.kind != "f" or onward is None or type(given) is not dict:
+    if single or dtype.kind != "f" or onward is None:
         return None
     shapes = ways.shapes.get(sizes)
     if shapes is None:

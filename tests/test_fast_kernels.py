@@ -161,6 +161,20 @@ def test_a_function_is_called_once_for_what_several_stores_share():
     assert meter.calls == 3 * 5  # exp, log and 1/u for both Jacobians
 
 
+@pytest.mark.parametrize("formula", ["V @ tanh(W @ x)", "outer(u, tanh(W @ x))"])
+def test_a_function_inside_a_product_is_called_once_for_each_of_its_numbers(formula):
+    text = f"x: input[n]\nW: param[h, n]\nV: param[m, h]\nu: param[m]\ny = {formula}"
+    jac, meter = instrumented(compiled(text))
+    n_samples, h, m = 5, 3, 7
+    given = arrays(text, n_samples, n=2, h=h, m=m)
+    y = jac.module.forward(*given)
+    assert meter.calls == n_samples * h
+    for form in (jac.module.vjp, jac.module.vjp_per_sample):
+        meter.calls = 0
+        form(*given, np.ones_like(y))
+        assert meter.calls <= 4 * n_samples * h  # tanh, and its slope, forward and back
+
+
 def test_contractions_known_to_be_small_are_loops():
     text = DENSE.replace("[m", "[3").replace("n]", "6]")
     assert "matmul" not in compiled(text).source

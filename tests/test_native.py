@@ -185,7 +185,6 @@ def test_a_sweep_that_is_left_early_has_what_was_asked_for(monkeypatch, module):
     J = jac.jacobian(arrays)
     counted = []
     for name in jac.wrt:
-        found = jac.jac_factors(name) if hasattr(jac, "jac_factors") else None
         found = getattr(jac, f"jac_{name}_factors")(arrays)
         for label, array in J[name].factors().items():
             np.testing.assert_array_equal(found[label], array)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.algebra.contract import guarding
-from symgrad.algebra.contraction import inner_sum
+from symgrad.algebra.contraction import inner_sum, repeated_functions
 from symgrad.algebra.ways import Way, is_open, values_of, ways
 from symgrad.dims import Dim
 from symgrad.program import (
@@ -25,6 +25,7 @@ from symgrad.program import (
     Scalar,
     Term,
     indices_of,
+    rebuild,
 )
 
 
@@ -62,17 +63,27 @@ def _split(
     term: Term, definition: Definition, namer: _Namer, result: list[Definition], alone: bool
 ) -> Term:
     """Return a term with its inner sums named; those definitions are appended to `result`."""
+
+    def define(inner: Term) -> Access:
+        result.append(_named(namer.new(definition.name), inner, definition, term.bound))
+        return _access(result[-1])
+
+    for repeated in repeated_functions(term):
+        access = define(Term((), (repeated,)))
+        term = replace(term, factors=tuple(_instead(f, repeated, access) for f in term.factors))
     while not is_open(term) and (found := inner_sum(term)) is not None:
         inner, rest = found
-        made = _named(namer.new(definition.name), inner, definition, term.bound)
-        result.append(made)
+        access = define(inner)
         bound = tuple(i for i in term.bound if i not in inner.bound)
-        term = Term(bound, (*rest, _access(made)))
+        term = Term(bound, (*rest, access))
     if alone or not is_open(term):
         return term
-    made = _named(namer.new(definition.name), term, definition, ())
-    result.append(made)
-    return Term((), (_access(made),))
+    return Term((), (define(term),))
+
+
+def _instead(scalar: Scalar, old: Scalar, new: Access) -> Scalar:
+    """Return a scalar in which another one has been given a name."""
+    return rebuild(scalar, lambda node: new if node == old else node)
 
 
 def alternatives(definitions: Sequence[Definition], taken: Collection[str]) -> Alternatives:

@@ -7,13 +7,13 @@ count as one large number, and the same term always gives the same order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 
 from symgrad.algebra.contract import guarding
-from symgrad.program import Delta, Guard, Index, Scalar, Term, indices_of
+from symgrad.program import Access, Apply, Delta, Guard, Index, Scalar, Term, indices_of, walk
 
 LARGE = 100
 """What a dim of unknown size counts as."""
@@ -30,6 +30,36 @@ class Group:
     factors: tuple[Scalar, ...]
     indices: frozenset[Index]
     summed: tuple[Index, ...] = ()
+
+
+def repeated_functions(term: Term) -> tuple[Apply, ...]:
+    """Return the functions in a product that would be evaluated again and again for one number.
+
+    `Σ_k W_ik tanh(z_bk)` takes tanh for every i; named, it is a product of matrices.
+    """
+    if any(isinstance(f, Delta | Guard) for f in term.factors):
+        return ()
+    every = frozenset(i for f in term.factors for i in indices_of(f))
+    factors = [one for f in term.factors for one in _multiplied(f)]
+    found = (f for f in factors if isinstance(f, Apply) and _reads_plainly(f))
+    repeated = (f for f in found if _loops(every - set(indices_of(f))) >= WORTH)
+    return tuple(dict.fromkeys(repeated))
+
+
+def _multiplied(scalar: Scalar) -> Iterator[Scalar]:
+    """Yield what a product in a scalar is made of."""
+    if isinstance(scalar, Apply) and scalar.function == "mul" and not scalar.order:
+        for inner in scalar.args:
+            yield from _multiplied(inner)
+    else:
+        yield scalar
+
+
+def _reads_plainly(scalar: Scalar) -> bool:
+    """Whether a scalar reads arrays at indices alone, no entry beside them and none by data."""
+    nodes = list(walk(scalar))
+    plain = all(p.bare is not None for n in nodes if isinstance(n, Access) for p in n.at)
+    return plain and bool(indices_of(scalar)) and not any(isinstance(n, Delta) for n in nodes)
 
 
 def inner_sum(term: Term) -> tuple[Term, tuple[Scalar, ...]] | None:
