@@ -53,9 +53,9 @@ def build(source: str, name: str, *, path: str | os.PathLike[str] | None = None)
 def load(path: str | os.PathLike[str], *, plain: bool = False) -> ModuleType:
     """Import a generated file under a name of its own; the same content gives the same module.
 
-    With `plain` numba's compiler is off while the module is set up, so it runs as plain Python.
-    The module raises symgrad's own errors. Raises ArgumentError for a file
-    that symgrad did not generate: only generated files are ever executed.
+    With `plain`, or while numba's compiler is switched off, it runs as plain Python; it is another
+    module than the compiled one. The module raises symgrad's own errors. Raises ArgumentError for
+    a file that symgrad did not generate: only generated files are ever executed.
     """
     file = Path(os.path.realpath(path))
     text = file.read_bytes()
@@ -64,6 +64,8 @@ def load(path: str | os.PathLike[str], *, plain: bool = False) -> ModuleType:
             f"{file.name} is not a module that symgrad generated (it has no SYMGRAD_VERSION)",
             hint="write one with `symgrad compile LAYER -o FILE.py`",
         )
+    numba = sys.modules.get("numba")
+    plain = plain or bool(numba and numba.config.DISABLE_JIT)
     digest = hashlib.sha256(os.fsencode(file) + b"\0" + text).hexdigest()[:16]
     module_name = f"symgrad_generated_{digest}{'_plain' if plain else ''}"
     with _LOADING:

@@ -222,6 +222,15 @@ def test_plain_loads_without_the_compiler_and_leaves_the_switches_as_they_were(m
     assert numba.config.DISABLE_JIT == 0
 
 
+def test_a_module_loaded_while_the_compiler_is_off_is_not_handed_out_when_it_is_on(monkeypatch):
+    numba = pytest.importorskip("numba")
+    path = build(JITTED.replace("double", "doubled"), "switched")
+    with monkeypatch.context() as switched:
+        switched.setattr(numba.config, "DISABLE_JIT", 1)
+        assert not hasattr(load(path).doubled, "py_func")
+    assert hasattr(load(path).doubled, "py_func")
+
+
 @pytest.mark.slow
 def test_plain_before_numba_was_ever_imported_does_not_disable_it_for_good():
     path = build(JITTED, "jitted")
